@@ -1,0 +1,28 @@
+# flare_folder(NAME DEPENDS targets… LIBRARIES targets…): the library of one folder and its unit tests.
+# Sources are all *.cc below the folder; *_test.cc stand beside them and form one test program.
+include(GoogleTest)
+
+function(flare_test_program target)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${target} ${ARG_SOURCES})
+  target_link_libraries(${target} PRIVATE ${ARG_DEPENDS} GTest::gtest GTest::gtest_main)
+  target_compile_definitions(${target} PRIVATE FLARE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                               FLARE_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  # Cases of one program are one ctest entry: start-up is paid once, the names are in its output.
+  add_test(NAME ${target} COMMAND ${target} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${target} PROPERTIES TIMEOUT 900)
+endfunction()
+
+function(flare_folder name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  add_library(flare_${name} STATIC ${sources})
+  target_include_directories(flare_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(flare_${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_LIBRARIES})
+  if(tests)
+    flare_test_program(${name}_test SOURCES ${tests} DEPENDS flare_${name} ${ARG_LIBRARIES})
+  endif()
+endfunction()

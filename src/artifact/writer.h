@@ -1,0 +1,60 @@
+// Writes a `.ninfer` file set: placement, directory reserve, splitting, streaming, publication
+// (spec/artifact.md §14).
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "artifact/directory.h"
+#include "base/file.h"
+
+namespace flare::artifact {
+
+struct WriteOptions {
+  std::optional<uint64_t> max_file_bytes;  // no split without it
+  std::optional<ArtifactId> id;            // random UUID v4 otherwise
+  uint64_t min_json_bytes = 0;             // caller minimum of the directory reserve (§14.2)
+  bool force = false;                      // replace an existing set
+};
+
+ArtifactId random_id();
+// 32 hex digits; kUsage otherwise.
+ArtifactId id_from_hex(std::string_view hex);
+
+// Gives every object its offset in list order (§14.1 step 1: tensors at multiples of 256, resources
+// at 1). Object::bytes must be set.
+void place_objects(Directory& directory);
+
+// One artifact being written. Confined to one thread. Nothing is visible at the target before
+// finish(); a Writer that is destroyed before leaves nothing behind.
+class Writer {
+ public:
+  // `directory` is complete except for `files`. Runs the checks of §13.1 on it, chooses reserve and
+  // split, creates the temporary files, writes headers. Errors: kExists, kNotFound, kWrite, and
+  // those of check_directory.
+  Writer(const std::filesystem::path& target, Directory directory, const WriteOptions& options);
+  ~Writer();
+
+  const Directory& directory() const;
+  // Writes logical payload bytes, in any order, crossing files as needed. kWrite when outside every
+  // object, or when an interval is written twice.
+  void write(uint64_t logical_offset, Bytes bytes);
+  // Every object byte written exactly once (alignment gaps inside a plane layout are the caller's
+  // to write; gaps between objects are zeros by themselves), lengths exact; sync; publish: parts
+  // ascending, entry last. Errors: kWrite, kExists.
+  void finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Same payload and records, another split and a new id (`options.id` or random).
+void reshard(const std::filesystem::path& source, const std::filesystem::path& target,
+             const WriteOptions& options, const std::function<void(uint64_t)>& on_progress);
+
+}  // namespace flare::artifact

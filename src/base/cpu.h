@@ -1,0 +1,41 @@
+// Facts about this machine's CPU: instruction-set levels, usable cores, memory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace flare {
+
+// Levels in ascending order; each includes the ones before. A kernel table has one column per
+// level.
+enum class Isa : uint8_t {
+  kV2,    // x86-64-v2: SSE4.2, POPCNT
+  kV3,    // AVX2, FMA, F16C, BMI2
+  kV4,    // AVX-512 F, BW, DQ, VL, CD
+  kVnni,  // and AVX512-VNNI
+  kBf16,  // and AVX512-BF16
+};
+inline constexpr int kIsaLevels = 5;
+
+// "v2", "v3", "v4", "vnni", "bf16": the values of --isa.
+std::string_view isa_name(Isa isa);
+std::optional<Isa> isa_from_name(std::string_view name);
+
+// Highest level of this CPU and operating system (CPUID and XGETBV). nullopt below x86-64-v2.
+std::optional<Isa> machine_isa();
+// machine_isa() lowered to `wanted`. Errors: kWrongMachine if wanted is above the machine, or the
+// machine is below x86-64-v2; kUsage for an unknown name. Empty means the machine's own level.
+Isa choose_isa(std::string_view wanted);
+
+std::string cpu_model_name();
+// Cores this process may use: affinity mask, capped by the cgroup CPU quota (rounded up), at
+// least 1.
+std::vector<int> usable_cores();
+// MemAvailable capped by the cgroup limits, bytes.
+uint64_t available_memory_bytes();
+uint64_t total_memory_bytes();
+
+}  // namespace flare

@@ -1,0 +1,219 @@
+// POSIX behind File, MappedFile and OutputSet.
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+
+namespace flare {
+namespace {
+
+std::string errno_text() { return std::strerror(errno); }
+
+int open_for_reading(const std::filesystem::path& path, uint64_t* size) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw Error(Code::kNotFound, "{}: cannot be opened: {}", path.string(), errno_text());
+  struct stat info{};
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(fd);
+    throw Error(Code::kNotFound, "{}: not a regular file", path.string());
+  }
+  *size = static_cast<uint64_t>(info.st_size);
+  return fd;
+}
+
+void write_all(int fd, uint64_t offset, Bytes bytes, const std::filesystem::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0)
+      throw Error(Code::kWrite, "{}: write of {} bytes at {} failed: {}", path.string(),
+                  bytes.size(), offset, errno_text());
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;  // a folder that cannot be opened for reading is not synced
+  ::fsync(fd);
+  ::close(fd);
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& target) {
+  return target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
+}
+
+}  // namespace
+
+File::File(std::filesystem::path path, int fd, uint64_t size)
+    : path_(std::move(path)), fd_(fd), size_(size) {}
+File::File(File&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+File& File::operator=(File&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+File::~File() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+File File::open(const std::filesystem::path& path) {
+  uint64_t size = 0;
+  const int fd = open_for_reading(path, &size);
+  return File(path, fd, size);
+}
+
+void File::read_at(uint64_t offset, MutableBytes out) const {
+  while (!out.empty()) {
+    const ssize_t n = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0)
+      throw Error(Code::kRead, "{}: read of {} bytes at {} failed: {}", path_.string(), out.size(),
+                  offset, errno_text());
+    if (n == 0)
+      throw Error(Code::kRead, "{}: ends at {}, {} more bytes expected", path_.string(), offset,
+                  out.size());
+    out = out.subspan(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+}
+
+MappedFile::MappedFile(std::filesystem::path path, Bytes bytes)
+    : path_(std::move(path)), bytes_(bytes) {}
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+MappedFile MappedFile::open(const std::filesystem::path& path) {
+  uint64_t size = 0;
+  const int fd = open_for_reading(path, &size);
+  if (size == 0) {
+    ::close(fd);
+    return MappedFile(path, {});
+  }
+  void* p = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+  const std::string why = errno_text();
+  ::close(fd);
+  if (p == MAP_FAILED)
+    throw Error(Code::kRead, "{}: {} bytes cannot be mapped: {}", path.string(), size, why);
+  return MappedFile(path, {static_cast<const std::byte*>(p), size});
+}
+
+void MappedFile::release(uint64_t offset, uint64_t length) const {
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t begin = (offset + page - 1) / page * page;
+  const uint64_t end = std::min<uint64_t>(offset + length, bytes_.size()) / page * page;
+  if (begin < end)
+    ::madvise(const_cast<std::byte*>(bytes_.data()) + begin, end - begin, MADV_DONTNEED);
+}
+
+std::string read_text_file(const std::filesystem::path& path, uint64_t limit) {
+  const File file = File::open(path);
+  if (file.size() > limit)
+    throw Error(Code::kInvalid, "{}: {} bytes, at most {} expected", path.string(), file.size(),
+                limit);
+  std::string text(file.size(), '\0');
+  file.read_at(0, {reinterpret_cast<std::byte*>(text.data()), text.size()});
+  return text;
+}
+
+OutputSet::~OutputSet() {
+  for (Output& output : outputs_) {
+    if (output.fd >= 0) ::close(output.fd);
+    if (!output.temporary.empty()) ::unlink(output.temporary.c_str());
+    if (output.published && !done_) ::unlink(output.target.c_str());
+  }
+}
+
+size_t OutputSet::create(const std::filesystem::path& target) {
+  const std::filesystem::path folder = folder_of(target);
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored))
+    throw Error(Code::kNotFound, "{}: folder {} does not exist", target.string(), folder.string());
+  if (!force_ && std::filesystem::exists(std::filesystem::symlink_status(target, ignored)))
+    throw Error(Code::kExists, "{}: exists already", target.string())
+        .set_hint("choose another name, or remove it first");
+  std::random_device random;
+  Output output;
+  output.target = target;
+  output.temporary =
+      folder / fmt::format(".{}.{:08x}{:08x}.tmp", target.filename().string(), random(), random());
+  output.fd = ::open(output.temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (output.fd < 0)
+    throw Error(Code::kWrite, "{}: cannot be created: {}", output.temporary.string(), errno_text());
+  outputs_.push_back(std::move(output));
+  return outputs_.size() - 1;
+}
+
+void OutputSet::write_at(size_t file, uint64_t offset, Bytes bytes) {
+  write_all(outputs_[file].fd, offset, bytes, outputs_[file].target);
+}
+
+void OutputSet::append(size_t file, Bytes bytes) {
+  write_at(file, outputs_[file].appended, bytes);
+  outputs_[file].appended += bytes.size();
+}
+
+void OutputSet::resize(size_t file, uint64_t bytes) {
+  if (::ftruncate(outputs_[file].fd, static_cast<off_t>(bytes)) != 0)
+    throw Error(Code::kWrite, "{}: cannot be set to {} bytes: {}", outputs_[file].target.string(),
+                bytes, errno_text());
+}
+
+void OutputSet::link_no_replace(Output& output) {
+  if (::link(output.temporary.c_str(), output.target.c_str()) != 0) {
+    if (errno == EEXIST) throw Error(Code::kExists, "{}: exists already", output.target.string());
+    throw Error(Code::kWrite, "{}: cannot be published: {}", output.target.string(), errno_text());
+  }
+  output.published = true;
+  ::unlink(output.temporary.c_str());
+  output.temporary.clear();
+}
+
+void OutputSet::publish(std::vector<size_t> order,
+                        const std::vector<std::filesystem::path>& also_remove) {
+  if (order.empty())
+    for (size_t i = 0; i < outputs_.size(); ++i) order.push_back(i);
+  for (Output& output : outputs_)
+    if (::fsync(output.fd) != 0)
+      throw Error(Code::kWrite, "{}: cannot be synced: {}", output.target.string(), errno_text());
+  if (force_) {
+    for (auto i = order.rbegin(); i != order.rend(); ++i) ::unlink(outputs_[*i].target.c_str());
+    for (const auto& old : also_remove) ::unlink(old.c_str());
+  }
+  std::set<std::filesystem::path> folders;
+  for (size_t i : order) {
+    link_no_replace(outputs_[i]);
+    folders.insert(folder_of(outputs_[i].target));
+  }
+  for (const auto& folder : folders) sync_folder(folder);
+  done_ = true;
+}
+
+void write_text_file(const std::filesystem::path& path, std::string_view text, bool force) {
+  OutputSet set(force);
+  set.append(set.create(path), as_bytes(text));
+  set.publish();
+}
+
+}  // namespace flare

@@ -1,0 +1,101 @@
+// Files as the rest of the system sees them: descriptors, positioned reads, mappings, and output
+// that is published whole or not at all.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace flare {
+
+// An open file for reading. Errors: kNotFound when it cannot be opened, kRead afterwards.
+// Immutable after opening; read_at may be called from any thread.
+class File {
+ public:
+  static File open(const std::filesystem::path& path);
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+  ~File();
+
+  const std::filesystem::path& path() const { return path_; }
+  uint64_t size() const { return size_; }
+  int fd() const { return fd_; }
+  // Fills `out` from `offset` completely or throws kRead.
+  void read_at(uint64_t offset, MutableBytes out) const;
+
+ private:
+  File(std::filesystem::path path, int fd, uint64_t size);
+  std::filesystem::path path_;
+  int fd_ = -1;
+  uint64_t size_ = 0;
+};
+
+// A whole file mapped read-only. An empty file maps to an empty span.
+class MappedFile {
+ public:
+  static MappedFile open(const std::filesystem::path& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  const std::filesystem::path& path() const { return path_; }
+  Bytes bytes() const { return bytes_; }
+  // Tells the kernel that the pages of [offset, offset+length) are not needed for now.
+  void release(uint64_t offset, uint64_t length) const;
+
+ private:
+  MappedFile(std::filesystem::path path, Bytes bytes);
+  std::filesystem::path path_;
+  Bytes bytes_;
+};
+
+// Whole small file as text; more than `limit` bytes is kInvalid.
+std::string read_text_file(const std::filesystem::path& path, uint64_t limit = 256u << 20);
+
+// One or more files that appear together: written to temporary siblings (`.<name>.<random>.tmp`),
+// synced, then linked to their final names with a no-replace primitive in the order of creation,
+// so that the entry, created last, appears last. Whatever is not published is removed by the
+// destructor. Errors: kExists for a target that exists (checked at creation and at publication,
+// unless `force`), kWrite for I/O. Confined to one thread.
+class OutputSet {
+ public:
+  explicit OutputSet(bool force = false) : force_(force) {}
+  ~OutputSet();
+  OutputSet(const OutputSet&) = delete;
+  OutputSet& operator=(const OutputSet&) = delete;
+
+  // Begins a file; returns its index. The folder must exist (kNotFound).
+  size_t create(const std::filesystem::path& target);
+  void write_at(size_t file, uint64_t offset, Bytes bytes);
+  // Appends after what was appended before.
+  void append(size_t file, Bytes bytes);
+  // Sets the exact final length (a hole reads as zeros).
+  void resize(size_t file, uint64_t bytes);
+  // Syncs all files, then gives them their names in `order` (indices; default: creation order),
+  // then syncs the folders. With force, existing targets are replaced, and `also_remove`
+  // (old parts) go away, only after all new files are complete.
+  void publish(std::vector<size_t> order = {},
+               const std::vector<std::filesystem::path>& also_remove = {});
+
+ private:
+  struct Output {
+    std::filesystem::path target;
+    std::filesystem::path temporary;
+    int fd = -1;
+    uint64_t appended = 0;
+    bool published = false;
+  };
+  void link_no_replace(Output& output);
+  bool force_;
+  bool done_ = false;
+  std::vector<Output> outputs_;
+};
+
+// Writes one text file through an OutputSet.
+void write_text_file(const std::filesystem::path& path, std::string_view text, bool force = false);
+
+}  // namespace flare

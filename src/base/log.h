@@ -1,0 +1,40 @@
+// The log: one line per record on stderr. The only global besides the kernel table.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace flare {
+
+enum class LogLevel { kError, kWarn, kInfo, kDebug };
+
+std::optional<LogLevel> log_level_from_name(std::string_view name);
+void set_log_level(LogLevel level);
+LogLevel log_level();
+// Writes one record if its level is enabled. Never the text of a prompt or an answer.
+void log_line(LogLevel level, std::string_view text);
+
+template <typename... Args>
+void log_info(fmt::format_string<Args...> text, Args&&... args) {
+  if (log_level() >= LogLevel::kInfo)
+    log_line(LogLevel::kInfo, fmt::format(text, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_warn(fmt::format_string<Args...> text, Args&&... args) {
+  if (log_level() >= LogLevel::kWarn)
+    log_line(LogLevel::kWarn, fmt::format(text, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_error(fmt::format_string<Args...> text, Args&&... args) {
+  log_line(LogLevel::kError, fmt::format(text, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_debug(fmt::format_string<Args...> text, Args&&... args) {
+  if (log_level() >= LogLevel::kDebug)
+    log_line(LogLevel::kDebug, fmt::format(text, std::forward<Args>(args)...));
+}
+
+}  // namespace flare

@@ -1,0 +1,74 @@
+// A worker team: a fixed set of threads that run one function together, with the caller as member
+// 0.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace flare {
+
+class Team;
+
+// One member's view of a running team. Confined to its thread.
+class Member {
+ public:
+  Member(Team* team, int index, int count) : team_(team), index_(index), count_(count) {}
+  int index() const { return index_; }
+  int count() const { return count_; }
+  // Returns when every member has called it. Everything written before is visible after.
+  void barrier();
+  // This member's contiguous share of [0, n), in multiples of `grain`: the same for the same
+  // (n, grain, count), so results do not depend on timing.
+  std::pair<int64_t, int64_t> share(int64_t n, int64_t grain = 1) const {
+    const int64_t blocks = (n + grain - 1) / grain;
+    const int64_t begin = blocks * index_ / count_ * grain;
+    const int64_t end = blocks * (index_ + 1) / count_ * grain;
+    return {begin < n ? begin : n, end < n ? end : n};
+  }
+
+ private:
+  Team* team_;
+  int index_;
+  int count_;
+};
+
+// Thread rule: run() is called by one thread at a time, which becomes member 0. Workers spin for a
+// short while after a run and then sleep, so an idle team costs nothing.
+class Team {
+ public:
+  // n_members >= 1; n_members − 1 threads are started.
+  explicit Team(int n_members);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  int size() const { return n_members_; }
+  // Runs `work` once on every member and returns when all are done. The first exception thrown by
+  // a member is rethrown here; a member must not throw between barriers that others wait at.
+  void run(const std::function<void(Member&)>& work);
+  // Splits [0, n) into contiguous shares in multiples of `grain` and runs body(begin, end).
+  void for_range(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
+
+ private:
+  friend class Member;
+  void worker(int index);
+  void wait_for(const std::atomic<uint32_t>& word, uint32_t old_value) const;
+
+  const int n_members_;
+  const int spin_limit_;
+  std::atomic<uint32_t> epoch_{0};  // raised to start a run
+  std::atomic<bool> stopping_{false};
+  std::atomic<int> arrived_{0};                         // members at the current barrier
+  std::atomic<uint32_t> generation_{0};                 // raised when a barrier opens
+  const std::function<void(Member&)>* work_ = nullptr;  // valid during a run
+  std::atomic<bool> failed_{false};
+  std::exception_ptr failure_;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace flare

@@ -1,0 +1,95 @@
+// The format table: every numeric format, its layout, sizes, encoder, decoder and validity rules.
+//
+// A format is one file (bf16.cc, q4_g64.cc, …) and one row of the table in format.cc. Source of all
+// rules: spec/artifact.md §6–§8. Nothing here knows files, kernels or models.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace flare::codec {
+
+using Shape = std::vector<uint64_t>;
+
+enum class FormatId : uint8_t { kBf16, kFp32, kInt32, kFp16, kQ4G64, kQ5G64, kQ6G64, kQ8G32 };
+inline constexpr int kFormats = 8;
+
+enum class LayoutId : uint8_t {
+  kContiguousLe,  // contiguous_le_v1: C order words
+  kRowSplitK128,  // row_split_k128_v1: base, high and scale planes
+};
+
+// Rows and columns of a stored matrix. A tensor of another rank is seen as
+// [product of leading dimensions, last dimension]; a scalar as [1, 1].
+struct Geometry {
+  uint64_t rows = 1;
+  uint64_t cols = 1;
+  bool operator==(const Geometry&) const = default;
+};
+Geometry geometry_of(const Shape& shape);
+// Product of the dimensions, 1 for []; kRange on overflow.
+uint64_t element_count(const Shape& shape);
+
+// One plane of an encoded object: row r of the matrix occupies
+// [offset + r·row_bytes, offset + (r+1)·row_bytes). Bytes between planes are zero.
+struct Plane {
+  uint64_t offset = 0;
+  uint64_t row_bytes = 0;
+};
+inline constexpr int kMaxPlanes = 3;
+
+struct Planes {
+  int count = 0;
+  Plane plane[kMaxPlanes];
+  uint64_t total_bytes = 0;  // size of the object
+};
+
+// All functions are pure and thread-safe. `object` points at the first byte of the encoded object,
+// at any alignment.
+struct Format {
+  FormatId id;
+  std::string_view name;  // as stored, e.g. "q4_g64_fp16"
+  LayoutId layout;        // the layout this format is stored in
+  std::string_view layout_name;
+  uint32_t group;          // columns sharing a scale; 0: none
+  bool quantised;          // has scales; rank 2 only
+  uint32_t word_bytes;     // of an element where there are no groups, else 0
+  double bits_per_weight;  // scales included, for a large matrix
+
+  // Where rows lie. Checked arithmetic (kRange); kEncoding if the shape does not fit the layout.
+  Planes (*planes)(Geometry g);
+
+  // out[0..n_cols) = exact binary32 values of row `row`, columns [col, col+n_cols). col is a
+  // multiple of the group (or 0); any n_cols inside the row. Int32 words are converted.
+  void (*decode)(const std::byte* object, Geometry g, uint64_t row, uint64_t col, uint64_t n_cols,
+                 float* out);
+
+  // Encodes n_rows rows of g.cols real values (row-major, `src`) with the format's default encoder
+  // (cast_direct, or grouped_absmax §8.2). dst[i] points at the first encoded byte of the first
+  // row in plane i. Errors: kValue naming row and column for a non-finite or unrepresentable value
+  // (cast_direct keeps NaN and infinities only bit for bit through copy, see same_words).
+  void (*encode)(const float* src, uint64_t n_rows, Geometry g, std::byte* const* dst);
+
+  // Checks codes, scales and padding of rows [row, row+n_rows) (§6.3, §7): kValue names row and
+  // column and the rule. Gaps between planes are checked by validate_gaps.
+  void (*validate)(const std::byte* object, Geometry g, uint64_t row, uint64_t n_rows);
+};
+
+std::span<const Format> all_formats();
+const Format& format(FormatId id);
+// nullptr if the name is not in the table (names of §6.4, §6.5 included): the caller raises
+// kEncoding.
+const Format* find_format(std::string_view name);
+
+// Encoded size of (format, layout, shape, divisors). Errors: kEncoding when layout and format do
+// not go together, the shape does not fit, or divisors > 1 where that is not allowed.
+uint64_t encoded_bytes(const Format& format, std::string_view layout_name, const Shape& shape,
+                       uint64_t divisors);
+// Every gap between the planes of an object is zero (kValue names the offset).
+void validate_gaps(const Format& format, Geometry g, Bytes object);
+
+}  // namespace flare::codec
