@@ -1,0 +1,74 @@
+// A tokenizer.json brought to life: text to ids, ids to text.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontend/marked_text.h"
+
+namespace flare::frontend {
+
+struct EncodeOptions {
+  bool add_special_tokens = false;  // the post-processor's prefix and suffix (BOS and the like)
+  bool parse_special = true;        // added tokens match in the text
+};
+
+// Immutable after construction; every const function may run on any thread.
+class Tokenizer {
+ public:
+  // Parses tokenizer.json. Errors: kInvalid, "where: field, value, expectation"; an unknown
+  // component type is named.
+  static Tokenizer from_json(std::string_view tokenizer_json, std::string_view where);
+  Tokenizer(Tokenizer&&) noexcept;
+  Tokenizer& operator=(Tokenizer&&) noexcept;
+  ~Tokenizer();
+
+  // Ids of one text. Text must be valid UTF-8; invalid bytes are replaced by U+FFFD first.
+  std::vector<int32_t> encode(std::string_view text, EncodeOptions options) const;
+  // Ids of a rendered prompt: an added token matches only where the template wrote all of it. This
+  // never adds a boundary: without markers in caller text the ids equal encode(text, {false,
+  // true}).
+  std::vector<int32_t> encode(const MarkedText& text) const;
+
+  // Text of ids as the reference decodes them; ids out of range are skipped.
+  std::string decode(std::span<const int32_t> ids, bool skip_special_tokens) const;
+
+  // Number of addressable ids: largest id + 1 (the model may have more rows).
+  int32_t id_limit() const;
+  // Exact content of one token as listed (vocabulary spelling); empty if the id is not used.
+  std::string_view token_text(int32_t id) const;
+  std::optional<int32_t> token_id(std::string_view content) const;
+  bool is_special(int32_t id) const;  // added token with special = true
+  bool is_added(int32_t id) const;
+
+ private:
+  friend class StreamDecoder;
+  struct Impl;
+  explicit Tokenizer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Decodes one sequence token by token. Concatenated output equals Tokenizer::decode of all ids for
+// every way of splitting; what it returns is always valid UTF-8, an unfinished character is held
+// back. Confined to one thread; the tokenizer must outlive it.
+class StreamDecoder {
+ public:
+  StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens);
+  ~StreamDecoder();
+  StreamDecoder(StreamDecoder&&) noexcept;
+  // New text that this token completes; may be empty.
+  std::string push(int32_t id);
+  // What is still held back; an unfinished character becomes U+FFFD as in one-shot decoding.
+  std::string finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace flare::frontend

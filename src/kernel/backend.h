@@ -1,0 +1,77 @@
+// A back end: memory for weights, pages and rows, and the replay of plans on one rank's device.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/cpu.h"
+#include "codec/matrix.h"
+#include "graph/plan.h"
+#include "kernel/step_inputs.h"
+
+namespace flare::kernel {
+
+// A small table of f32 values owned by the prepared model: norm weights, biases, rope frequencies.
+struct Constant {
+  int64_t rows = 1;
+  int64_t cols = 0;
+  std::vector<float> values;  // rows × cols
+};
+
+// A reserved range of address space, backed on demand (package.md §11.1). Confined to one thread.
+class Range {
+ public:
+  virtual ~Range() = default;
+  virtual std::byte* base() const = 0;
+  virtual uint64_t bytes() const = 0;
+  // Makes [offset, offset+length) usable; its bytes are zero the first time. Errors: kDoesNotFit.
+  virtual void back(uint64_t offset, uint64_t length) = 0;
+  // Gives the memory of whole granules inside the range back; backing again reads as zero.
+  virtual void release(uint64_t offset, uint64_t length) = 0;
+};
+
+// What a plan's operands refer to. The referenced data outlives every instance.
+struct PlanBindings {
+  std::span<const codec::Matrix> weights;
+  std::span<const Constant> constants;
+};
+
+// A plan with its operands resolved to addresses. Made by one back end, replayed by it alone.
+class PlanInstance {
+ public:
+  virtual ~PlanInstance() = default;
+  virtual const graph::Plan& plan() const = 0;
+};
+
+// One rank's device. Thread rule: every call from the engine thread, which is member 0 of the
+// back end's worker team.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;  // "cpu v4"
+  virtual int n_members() const = 0;
+  virtual std::unique_ptr<Range> reserve(uint64_t bytes) = 0;
+  // Arena plus workspace that replaying `plan` needs; instances of one back end share one buffer,
+  // so its size is the largest of these.
+  virtual uint64_t scratch_bytes(const graph::Plan& plan, const PlanBindings& bindings) = 0;
+  // Checks every operand (ranges, kinds, kernel ids): kInvalid. Grows the shared scratch buffer.
+  virtual std::unique_ptr<PlanInstance> instantiate(graph::Plan plan,
+                                                    const PlanBindings& bindings) = 0;
+  // Runs the plan on live counts within its capacity. Does not allocate. Errors: none; the caller
+  // guarantees the inputs.
+  virtual void replay(PlanInstance& instance, const StepInputs& inputs) = 0;
+  // Runs body(begin, end) over shares of [0, n) on the worker team.
+  virtual void parallel_for(int64_t n, const std::function<void(int64_t, int64_t)>& body) = 0;
+};
+
+struct CpuOptions {
+  int threads = 0;  // 0: every usable core
+  Isa isa = Isa::kV2;
+};
+std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);
+
+}  // namespace flare::kernel

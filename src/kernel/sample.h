@@ -1,0 +1,43 @@
+// Op sample: from logits to token ids, with penalties, mask, temperature, filters and seed.
+#pragma once
+
+#include <cstdint>
+
+namespace flare::kernel {
+
+// One row's sampling parameters (serving.md S8). Neutral values switch a step off.
+struct SampleParams {
+  float temperature = 0;             // <= 1e-4: greedy
+  int32_t top_k = 0;                 // <= 0: off
+  float top_p = 1;                   // >= 1: off; 0: greedy
+  float min_p = 0;                   // 0: off
+  float repetition_penalty = 1;      // over the last repeat_last_n of prompt and output; 1: off
+  float presence_penalty = 0;        // over output
+  float frequency_penalty = 0;       // over output
+  int32_t repeat_last_n = 64;        // -1: whole history
+  const int32_t* history = nullptr;  // [n_history] prompt then output ids
+  int32_t n_history = 0;
+  int32_t n_prompt = 0;            // the first n_prompt entries are the prompt
+  const uint32_t* mask = nullptr;  // bit id = allowed; null: all. ceil(V/32) words
+  int32_t id_limit = 0;            // ids >= id_limit are reserved and never drawn; 0: no limit
+  uint64_t seed = 0;               // Philox key
+  uint32_t choice = 0;             // Philox counter words
+  uint32_t position = 0;
+  uint32_t purpose = 0;
+};
+
+// Operands: 0 logits io f32 [L,V]; 1 params io; 2 sampled io i32 [L] out. No immediates.
+// Order (S8.1): reserved ids → mask → repetition, presence, frequency → temperature → top_k → top_p
+// → min_p → draw. A filter never removes the last id. Greedy takes the largest value before
+// temperature, lowest id on a tie. The draw inverts the distribution function with one uniform in
+// (0,1) from Philox4x32-10 (key = seed; counter = choice, position, purpose, 0), ids in descending
+// probability, lower id first on a tie. logits are not changed. A row with nothing legal gives -1.
+// Philox: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC11.
+
+// Four 32-bit words of Philox4x32-10.
+struct Philox {
+  uint32_t word[4];
+};
+Philox philox4x32_10(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3);
+
+}  // namespace flare::kernel
