@@ -42,6 +42,7 @@ struct Plane {
 };
 inline constexpr int kMaxPlanes = 3;
 
+// In the order base, high (q5 and q6 only), scale; a contiguous object has the one plane.
 struct Planes {
   int count = 0;
   Plane plane[kMaxPlanes];
@@ -70,8 +71,9 @@ struct Format {
 
   // Encodes n_rows rows of g.cols real values (row-major, `src`) with the format's default encoder
   // (cast_direct, or grouped_absmax §8.2). dst[i] points at the first encoded byte of the first
-  // row in plane i. Errors: kValue naming row and column for a non-finite or unrepresentable value
-  // (cast_direct keeps NaN and infinities only bit for bit through copy, see same_words).
+  // row in plane i. Writes every byte of these rows. Errors: kValue naming row (counted from src)
+  // and column for a non-finite or unrepresentable value; §8.1 keeps NaN and infinities only where
+  // source and format are the same type, and there the bytes are copied without this function.
   void (*encode)(const float* src, uint64_t n_rows, Geometry g, std::byte* const* dst);
 
   // Checks codes, scales and padding of rows [row, row+n_rows) (§6.3, §7): kValue names row and

@@ -1,0 +1,96 @@
+// The format table and what follows from it: sizes, look-up by name, gaps between planes.
+#include "codec/format.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/checked.h"
+#include "codec/formats.h"
+
+namespace flare::codec {
+namespace {
+
+constexpr size_t kMaxRank = 16;  // of contiguous_le_v1
+
+// In the order of FormatId.
+const std::array<Format, kFormats>& table() {
+  static const std::array<Format, kFormats> rows = {
+      bf16_format(),   fp32_format(),   int32_format(),  fp16_format(),
+      q4_g64_format(), q5_g64_format(), q6_g64_format(), q8_g32_format(),
+  };
+  return rows;
+}
+
+std::string shape_text(const Shape& shape) {
+  std::string text = "[";
+  for (const uint64_t dimension : shape)
+    text += (text.size() > 1 ? "," : "") + std::to_string(dimension);
+  return text + "]";
+}
+
+void check_shape(const Format& format, const Shape& shape) {
+  if (format.quantised && shape.size() != 2)
+    throw Error(Code::kEncoding, "{}: shape {} has rank {}, 2 expected", format.name,
+                shape_text(shape), shape.size());
+  if (shape.size() > kMaxRank)
+    throw Error(Code::kEncoding, "{}: shape has rank {}, at most {} expected", format.name,
+                shape.size(), kMaxRank);
+  if (std::find(shape.begin(), shape.end(), 0u) != shape.end())
+    throw Error(Code::kEncoding, "{}: shape {} has a zero, positive dimensions expected",
+                format.name, shape_text(shape));
+}
+
+}  // namespace
+
+Geometry geometry_of(const Shape& shape) {
+  if (shape.empty()) return {1, 1};
+  const Shape leading(shape.begin(), shape.end() - 1);
+  return {element_count(leading), shape.back()};
+}
+
+uint64_t element_count(const Shape& shape) {
+  uint64_t count = 1;
+  for (const uint64_t dimension : shape) count = checked_mul(count, dimension, "element count");
+  return count;
+}
+
+std::span<const Format> all_formats() { return table(); }
+
+const Format& format(FormatId id) {
+  const auto index = static_cast<size_t>(id);
+  FLARE_ASSERT(index < kFormats);
+  return table()[index];
+}
+
+const Format* find_format(std::string_view name) {
+  for (const Format& row : table())
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+uint64_t encoded_bytes(const Format& format, std::string_view layout_name, const Shape& shape,
+                       uint64_t divisors) {
+  if (layout_name != format.layout_name)
+    throw Error(Code::kEncoding, "{}: layout {}, {} expected", format.name, quote(layout_name),
+                format.layout_name);
+  if (divisors != 1)
+    throw Error(Code::kEncoding, "{}: divisors {}, 1 expected", format.name, divisors);
+  check_shape(format, shape);
+  return format.planes(geometry_of(shape)).total_bytes;
+}
+
+void validate_gaps(const Format& format, Geometry g, Bytes object) {
+  const Planes planes = format.planes(g);
+  if (object.size() != planes.total_bytes)
+    throw Error(Code::kEncoding, "{}: object has {} bytes, {} expected", format.name, object.size(),
+                planes.total_bytes);
+  for (int i = 0; i + 1 < planes.count; ++i) {
+    const uint64_t end = planes.plane[i].offset + g.rows * planes.plane[i].row_bytes;
+    for (uint64_t at = end; at < planes.plane[i + 1].offset; ++at)
+      if (object[at] != std::byte{0})
+        throw Error(Code::kValue, "offset {}: byte 0x{:02X} between planes, 0x00 expected", at,
+                    std::to_integer<unsigned>(object[at]));
+  }
+}
+
+}  // namespace flare::codec

@@ -1,0 +1,17 @@
+// The formats, one function a file; format.cc lists them in its table.
+#pragma once
+
+#include "codec/format.h"
+
+namespace flare::codec {
+
+Format bf16_format();
+Format fp32_format();
+Format int32_format();
+Format fp16_format();
+Format q4_g64_format();
+Format q5_g64_format();
+Format q6_g64_format();
+Format q8_g32_format();
+
+}  // namespace flare::codec
