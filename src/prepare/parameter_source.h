@@ -1,0 +1,54 @@
+// Where a model's parameters come from: the one interface that model code binds through.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json/json.h"
+#include "codec/matrix.h"
+#include "graph/types.h"
+
+namespace flare::prepare {
+
+// Logical parameters (spec/artifact.md §15) of one opened model. Binding validates: every accessor
+// throws kBinding naming parameter, shape found and shape expected. Returned bytes stay valid while
+// the source lives. Confined to one thread.
+class ParameterSource {
+ public:
+  virtual ~ParameterSource() = default;
+
+  // Public name of the model (metadata.name, else the file's or folder's).
+  virtual std::string name() const = 0;
+  // Where it came from, for messages.
+  virtual std::filesystem::path path() const = 0;
+  // Normalised component config (§15.2, §15.8): one flat object with architectures, model_type, …
+  // kComponent if the component is not there.
+  virtual const Json& config(std::string_view component) const = 0;
+  virtual bool has(std::string_view parameter) const = 0;
+  // Every logical parameter of the component, in registry order: the model must bind each once.
+  virtual std::vector<std::string> parameters(std::string_view component) const = 0;
+  // The parameter as a matrix [rows, cols] of row segments, stored words in place.
+  virtual codec::Matrix matrix(std::string_view parameter, codec::Geometry geometry) = 0;
+  // A small parameter of any rank as binary32 values in C order; n is its element count.
+  virtual std::vector<float> values(std::string_view parameter, uint64_t n) = 0;
+  // The activation policy of the use (parameter, input); kBinding if that use is not there.
+  virtual graph::Policy policy(std::string_view parameter, std::string_view input) const = 0;
+  // Text of a resource role of component text, such as "tokenizer.json"; nullopt if absent.
+  virtual std::optional<std::string> resource(std::string_view role) const = 0;
+  // Bytes of weights as stored, for memory plans.
+  virtual uint64_t weight_bytes() const = 0;
+};
+
+// Opens a `.ninfer` artifact or a checkpoint (folder or .safetensors file). `recipe` applies to
+// checkpoints: "keep" (default when empty) reads stored words in place, other names encode in
+// memory on binding. Errors: kNotFound, kUsage (unknown recipe, recipe given for an artifact), and
+// those of the readers and importers. `threads` is used for encoding.
+std::unique_ptr<ParameterSource> open_source(const std::filesystem::path& path,
+                                             std::string_view recipe, int threads);
+
+}  // namespace flare::prepare
