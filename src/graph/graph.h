@@ -1,0 +1,131 @@
+// The IR: a graph of one role, made by a builder that reads like the paper.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/plan.h"
+#include "graph/types.h"
+
+namespace flare::graph {
+
+// A node's input or output: `cols` columns of a produced value, beginning at `column`.
+// Rows are those of the value's extent. Cheap to copy.
+struct Value {
+  int32_t id = -1;
+  uint32_t column = 0;
+  uint32_t cols = 0;
+  // Columns [begin, begin+n) of this value.
+  Value columns(uint32_t begin, uint32_t n) const { return {id, column + begin, n}; }
+};
+
+// A weight matrix or constant of the graph, by index into its parameter lists.
+struct Weight {
+  int32_t index = -1;
+  uint32_t rows = 0, cols = 0;
+};
+struct Constant {
+  int32_t index = -1;
+  uint32_t cols = 0;
+};
+// A paged region or a continuation-row field, by index into the declared states.
+struct State {
+  int32_t index = -1;
+};
+
+struct StateInfo {
+  enum class Kind { kPaged, kRecurrent, kConvTail };
+  std::string name;
+  Kind kind = Kind::kPaged;
+  DType dtype = DType::kF32;
+  uint64_t elements = 0;  // per token (paged) or per sequence
+};
+
+struct ValueInfo {
+  Extent extent = Extent::kRows;
+  uint32_t cols = 0;
+};
+
+// One operand of a node, in the order of its op's contract (kernel/<op>.h).
+struct NodeOperand {
+  enum class Kind { kNone, kInput, kOutput, kWeight, kConstant, kState, kIo };
+  Kind kind = Kind::kNone;
+  Value value;        // kInput, kOutput
+  int32_t index = 0;  // kWeight, kConstant, kState, kIo
+};
+
+struct Node {
+  Op op = Op::kAdd;
+  Policy policy = Policy::kA16Only;  // of linear
+  std::vector<NodeOperand> operands;
+  std::vector<Immediate> immediates;
+};
+
+struct Graph {
+  std::string role;
+  std::vector<ValueInfo> values;
+  std::vector<Node> nodes;
+  std::vector<std::string> weight_names;
+  std::vector<std::string> constant_names;
+  std::vector<StateInfo> states;
+  std::vector<std::string> taps;
+};
+
+// Text a person reads: one node a line with names and shapes.
+std::string graph_text(const Graph& graph);
+
+// Appends nodes; checks shapes as it goes (a mismatch is a defect of model code: FLARE_ASSERT).
+class Builder {
+ public:
+  explicit Builder(std::string role);
+
+  Weight weight(std::string_view name, uint32_t rows, uint32_t cols);
+  Constant constant(std::string_view name, uint32_t cols);
+  State state(StateInfo info);
+
+  Value embed(Weight table, double scale = 1);
+  // One launch over one or several weights that read the same x; a bias may be absent.
+  Value linear(Value x, Weight w, Policy policy, std::optional<Constant> bias = std::nullopt);
+  Value rms_norm(Value x, Constant w, double eps, bool offset);
+  Value add(Value x, Value y);
+  Value swiglu(Value gate, Value up);
+  Value gate_mul(Value x, Value gate);
+  struct Rope {
+    Constant frequencies;
+    double factor = 1;                     // on cos and sin
+    int64_t section_h = 0, section_w = 0;  // interleaved MRoPE
+  };
+  Value rope(Value x, uint32_t head_dim, const Rope& rope);
+  struct Attention {
+    uint32_t query_heads = 0, kv_heads = 0, head_dim = 0;
+    double scale = 1;
+    int64_t window = 0;
+  };
+  // Writes k and v to their pages, then attends.
+  Value attention(Value q, Value k, Value v, State keys, State values, const Attention& shape);
+  Value conv_causal_silu(Value u, Constant w, uint32_t taps, State tail);
+  struct Delta {
+    uint32_t key_heads = 0, key_dim = 0, value_heads = 0, value_dim = 0;
+  };
+  Value gated_delta(Value c, Value a, Value b, Constant a_log, Constant dt_bias, State s,
+                    const Delta& shape);
+  Value gated_norm(Value x, Value z, Constant w, double eps);
+  // Logits of the wanted rows, f32, into Io::kLogits.
+  void logits(Value x, Weight head, Policy policy);
+  // Draws ids from Io::kLogits of `vocab` columns into Io::kSampled.
+  void sample(uint32_t vocab);
+  // Keeps a copy of x for parity tools, if taps are wanted.
+  void tap(std::string_view name, Value x);
+
+  Graph finish();
+
+ private:
+  Value result(Extent extent, uint32_t cols);
+  Node& node(Op op);
+  Graph graph_;
+};
+
+}  // namespace flare::graph
