@@ -1,0 +1,30 @@
+# Short names for the scripts; the scripts need no make.
+PREFIX ?= /usr/local
+SOURCES = $(shell find src apps tests bench -name '*.cc' -o -name '*.h')
+
+.PHONY: demo test bench format lint install
+
+demo:
+	scripts/demo
+
+test:
+	scripts/test
+
+bench:
+	cmake --preset release -DFLARE_BENCH=ON
+	cmake --build --preset release
+	set -e; for program in build/release/bench/*_bench; do $$program; done
+
+format:
+	clang-format-19 -i $(SOURCES)
+
+lint:
+	tools/check_layers
+	clang-format-19 --dry-run -Werror $(SOURCES)
+	cmake --preset release
+	clang-tidy-19 --quiet -p build/release $(shell find src apps -name '*.cc' ! -name '*_test.cc')
+
+install:
+	cmake --preset release
+	cmake --build --preset release --target flare ignition
+	cmake --install build/release --prefix $(PREFIX)
