@@ -92,6 +92,9 @@ Json parse_json(std::string_view text, std::string_view where, JsonLimits limits
   // The library skips a byte-order mark; the contract refuses it.
   if (text.starts_with("\xEF\xBB\xBF"))
     throw Error(Code::kDirectory, "{}: byte 0: byte-order mark before the JSON text", where);
+  // The library takes a zero byte for the end of the text; the contract allows none anywhere.
+  if (const size_t zero = text.find('\0'); zero != std::string_view::npos)
+    throw Error(Code::kDirectory, "{}: byte {}: zero byte in the JSON text", where, zero);
   Builder builder(where, limits);
   Base::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
