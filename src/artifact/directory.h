@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/bytes.h"
@@ -79,14 +79,14 @@ struct Directory {
   std::vector<FileEntry> files;
 
   const Component* find_component(std::string_view id) const;
-  const Object* find_object(std::string_view id) const;      // O(1) after index()
-  const Binding* find_binding(std::string_view name) const;  // O(1) after index()
+  const Object* find_object(std::string_view id) const;      // O(log n) after index()
+  const Binding* find_binding(std::string_view name) const;  // O(log n) after index()
   uint64_t payload_bytes() const;                            // Σ files[i].payload_bytes
   // (Re)builds the look-up tables; parse_directory and the writer call it.
   void index();
 
  private:
-  std::vector<std::pair<std::string, size_t>> object_index_, binding_index_;  // sorted
+  std::vector<size_t> object_order_, binding_order_;  // positions, ascending by id or name
 };
 
 // Checks of §13.1 steps 2–6 in that order. `file` is the path for messages, `entry_name` the file
@@ -98,7 +98,9 @@ Directory parse_directory(std::string_view text, const std::string& file,
 void check_directory(const Directory& directory, const std::string& file,
                      const std::string& entry_name);
 
-// §14.5, without padding.
+// §14.5, without padding. Components and resource roles are put into their canonical order (unknown
+// ones last, as they stand); bindings, uses and configs keep the order given, which is the caller's
+// to choose. kValue for a real that JSON or binary32 cannot hold.
 std::string canonical_text(const Directory& directory);
 
 }  // namespace flare::artifact

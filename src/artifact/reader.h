@@ -54,7 +54,11 @@ class Reader {
 
   // The parameter bound to `name` as a matrix of `geometry` in row segments. Errors: kBinding when
   // missing, when lengths do not sum up, or when a part does not begin and end on rows.
+  // A part of a parent with another column count is allowed where elements lie without groups
+  // (contiguous_le_v1) and its length is whole rows of `geometry`.
   codec::Matrix matrix(std::string_view name, codec::Geometry geometry);
+  // The same for a binding from elsewhere (an auxiliary); `name` is for messages.
+  codec::Matrix matrix(const Binding& binding, codec::Geometry geometry, std::string_view name);
 
   // Opens every part and checks its framing. Errors: kFileset.
   void open_all_parts() const;
@@ -66,8 +70,9 @@ class Reader {
 };
 
 // `verify`: §13.1, all parts, §13.2 for every object, then every code, scale and padding rule of
-// every tensor in row blocks (bounded memory, `threads` workers). Throws the first error found;
-// `on_progress(bytes)` is called as bytes are checked.
+// every tensor in row blocks (bounded memory, `threads` workers), and every byte of every
+// resource is read. `quick` leaves payload bytes unread. Throws the first error found;
+// `on_progress(bytes)`, which may be empty, is called on the calling thread as bytes are checked.
 void verify(const std::filesystem::path& entry, int threads, bool quick,
             const std::function<void(uint64_t)>& on_progress);
 
