@@ -23,9 +23,12 @@ const std::array<Format, kFormats>& table() {
 
 std::string shape_text(const Shape& shape) {
   std::string text = "[";
-  for (const uint64_t dimension : shape)
-    text += (text.size() > 1 ? "," : "") + std::to_string(dimension);
-  return text + "]";
+  for (const uint64_t dimension : shape) {
+    if (text.size() > 1) text += ',';
+    text += std::to_string(dimension);
+  }
+  text += ']';
+  return text;
 }
 
 void check_shape(const Format& format, const Shape& shape) {

@@ -1,4 +1,5 @@
-// q5_g64_fp16: signed 5-bit codes, 64 columns a scale; bit 4 of eight lanes is a byte of the high plane.
+// q5_g64_fp16: signed 5-bit codes, 64 columns a scale; bit 4 of eight lanes is a byte of the high
+// plane.
 #include "codec/formats.h"
 #include "codec/row_split.h"
 

@@ -1,4 +1,5 @@
-// q6_g64_fp16: signed 6-bit codes, 64 columns a scale; bits 4 and 5 of four lanes are a byte of the high plane.
+// q6_g64_fp16: signed 6-bit codes, 64 columns a scale; bits 4 and 5 of four lanes are a byte of the
+// high plane.
 #include "codec/formats.h"
 #include "codec/row_split.h"
 
