@@ -1,0 +1,56 @@
+// The CPU kernels of linear, by ISA level, and their workspace.
+//
+// Row classes. Every kernel computes an output from its own row of x and its own row of W by one
+// sequence of operations that depends on K and the level alone, never on T, on the position in a
+// block or on the team: each kernel is a single class. The sequences:
+//   generic, bf16 (v2, v3, v4)  columns in chunks of kF32Chunk; inside a chunk one binary32
+//                               partial sum per vector lane, added pairwise at the chunk's end;
+//                               chunks added ascending
+//   bf16 (level bf16)           the same with chunks of kBf16Chunk and x rounded to bf16
+//   q4, q6, q8                  int32 sum of a group, times scale(x)·scale(w), groups ascending
+#pragma once
+
+#include "kernel/linear.h"
+
+namespace flare::kernel {
+
+inline constexpr int64_t kF32Chunk = 512;
+inline constexpr int64_t kBf16Chunk = 1024;
+
+uint64_t linear_generic_workspace(const LaunchArgs& at_capacity, int n_members);
+uint64_t linear_bf16_workspace(const LaunchArgs& at_capacity, int n_members);
+// q4_g64, q6_g64, q8_g32: quantised activations, and unpacked weight rows of each member.
+uint64_t linear_int8_workspace(const LaunchArgs& at_capacity, int n_members);
+
+namespace v2 {
+void linear_generic(const LaunchArgs& args, Member& member);
+void linear_bf16(const LaunchArgs& args, Member& member);
+void linear_q4_g64(const LaunchArgs& args, Member& member);
+void linear_q6_g64(const LaunchArgs& args, Member& member);
+void linear_q8_g32(const LaunchArgs& args, Member& member);
+}  // namespace v2
+
+namespace v3 {
+void linear_generic(const LaunchArgs& args, Member& member);
+void linear_bf16(const LaunchArgs& args, Member& member);
+void linear_q4_g64(const LaunchArgs& args, Member& member);
+void linear_q6_g64(const LaunchArgs& args, Member& member);
+void linear_q8_g32(const LaunchArgs& args, Member& member);
+}  // namespace v3
+
+namespace v4 {
+void linear_generic(const LaunchArgs& args, Member& member);
+void linear_bf16(const LaunchArgs& args, Member& member);
+}  // namespace v4
+
+namespace vnni {
+void linear_q4_g64(const LaunchArgs& args, Member& member);
+void linear_q6_g64(const LaunchArgs& args, Member& member);
+void linear_q8_g32(const LaunchArgs& args, Member& member);
+}  // namespace vnni
+
+namespace bf16 {
+void linear_bf16(const LaunchArgs& args, Member& member);
+}  // namespace bf16
+
+}  // namespace flare::kernel
