@@ -59,15 +59,17 @@ Value Builder::embed(Weight table, double scale) {
   return y;
 }
 
-Value Builder::linear(Value x, Weight w, Policy policy, std::optional<Constant> bias) {
-  FLARE_ASSERT(x.cols == w.cols && (!bias || bias->cols == w.rows));
-  const Value y = result(graph_.values[x.id].extent, w.rows);
+Value Builder::buffer(Value like, uint32_t cols) {
+  return result(graph_.values[like.id].extent, cols);
+}
+
+void Builder::linear_into(Value y, Value x, Weight w, Policy policy, std::optional<Constant> bias) {
+  FLARE_ASSERT(x.cols == w.cols && y.cols == w.rows && (!bias || bias->cols == w.rows));
   Node& n = node(Op::kLinear);
   n.policy = policy;
   n.operands = {input(x), weight_operand(w), bias ? constant_operand(*bias) : NodeOperand{},
                 output(y)};
   n.immediates = {integer(static_cast<int64_t>(policy))};
-  return y;
 }
 
 Value Builder::rms_norm(Value x, Constant w, double eps, bool offset) {

@@ -87,8 +87,11 @@ class Builder {
   State state(StateInfo info);
 
   Value embed(Weight table, double scale = 1);
-  // One launch over one or several weights that read the same x; a bias may be absent.
-  Value linear(Value x, Weight w, Policy policy, std::optional<Constant> bias = std::nullopt);
+  // Room for `cols` columns on the rows of `like`, to be filled by linear_into.
+  Value buffer(Value like, uint32_t cols);
+  // y = W x (+ bias) into a view of a buffer.
+  void linear_into(Value y, Value x, Weight w, Policy policy,
+                   std::optional<Constant> bias = std::nullopt);
   Value rms_norm(Value x, Constant w, double eps, bool offset);
   Value add(Value x, Value y);
   Value swiglu(Value gate, Value up);

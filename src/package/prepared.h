@@ -87,10 +87,9 @@ struct SamplingDefaults {
 struct FrontendBlock {
   std::optional<std::string> tokenizer_json;
   std::optional<std::string> chat_template;  // Jinja source
+  std::optional<std::string> tool_template;  // used instead when tools are given
   std::string bos_token, eos_token;          // spellings for the template
-  std::optional<int32_t> bos_id;
   std::vector<int32_t> stop_ids;  // generation ends at these
-  int32_t token_limit = 0;        // ids at or above are reserved model rows
   SamplingDefaults sampling;
 };
 

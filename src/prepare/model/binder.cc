@@ -1,0 +1,156 @@
+// Binding of parameters and the fusing of projections that read the same input.
+#include "prepare/model/binder.h"
+
+#include "base/error.h"
+#include "kernel/kernels.h"
+
+namespace flare::prepare {
+namespace {
+
+const Json& member(const Json& json, std::string_view key) {
+  const Json* value = json.find(key);
+  if (!value) throw Error(Code::kBinding, "config key {} is missing", quote(key));
+  return *value;
+}
+
+std::string key_text(std::string_view key) { return fmt::format("config key {}", quote(key)); }
+
+}  // namespace
+
+bool Config::has(std::string_view key) const {
+  const Json* value = json_.find(key);
+  return value && !value->is_null();
+}
+uint32_t Config::u32(std::string_view key) const {
+  const uint64_t v = member(json_, key).as_u64(key_text(key));
+  if (v == 0 || v > INT32_MAX)
+    throw Error(Code::kBinding, "{} is {}, 1..{} expected", key_text(key), v, INT32_MAX);
+  return static_cast<uint32_t>(v);
+}
+uint32_t Config::u32_or(std::string_view key, uint32_t otherwise) const {
+  return has(key) ? u32(key) : otherwise;
+}
+double Config::real(std::string_view key) const {
+  return member(json_, key).as_double(key_text(key));
+}
+double Config::real_or(std::string_view key, double otherwise) const {
+  return has(key) ? real(key) : otherwise;
+}
+std::string Config::text_or(std::string_view key, std::string_view otherwise) const {
+  return has(key) ? member(json_, key).as_string(key_text(key)) : std::string(otherwise);
+}
+bool Config::flag_or(std::string_view key, bool otherwise) const {
+  return has(key) ? member(json_, key).as_bool(key_text(key)) : otherwise;
+}
+Config Config::object(std::string_view key) const {
+  member(json_, key).as_object(key_text(key));
+  return Config(member(json_, key));
+}
+std::vector<std::string> Config::texts(std::string_view key) const {
+  std::vector<std::string> out;
+  for (const Json& item : member(json_, key).as_array(key_text(key)))
+    out.push_back(item.as_string(key_text(key)));
+  return out;
+}
+std::vector<uint32_t> Config::u32s(std::string_view key) const {
+  std::vector<uint32_t> out;
+  for (const Json& item : member(json_, key).as_array(key_text(key)))
+    out.push_back(static_cast<uint32_t>(item.as_u64(key_text(key))));
+  return out;
+}
+
+graph::Constant Binder::vector(const std::string& parameter, uint32_t n) {
+  return computed(parameter, source_.values(parameter, n));
+}
+
+graph::Constant Binder::table(const std::string& parameter, uint32_t rows, uint32_t cols) {
+  const graph::Constant c = builder_.constant(parameter, cols);
+  constants_.push_back({rows, cols, source_.values(parameter, uint64_t{rows} * cols)});
+  return c;
+}
+
+graph::Constant Binder::computed(const std::string& name, std::vector<float> values) {
+  const auto n = static_cast<uint32_t>(values.size());
+  const graph::Constant c = builder_.constant(name, n);
+  constants_.push_back({1, n, std::move(values)});
+  return c;
+}
+
+graph::Weight Binder::add_weight(const std::string& name, codec::Matrix matrix) {
+  const graph::Weight w =
+      builder_.weight(name, static_cast<uint32_t>(matrix.rows), static_cast<uint32_t>(matrix.cols));
+  weights_.push_back(std::move(matrix));
+  return w;
+}
+
+graph::Weight Binder::embedding(const std::string& parameter, uint32_t rows, uint32_t cols) {
+  return add_weight(parameter, source_.matrix(parameter, {rows, cols}));
+}
+
+Binder::Bound Binder::bind(const std::string& parameter, const std::string& input, uint32_t rows,
+                           uint32_t cols) {
+  const graph::Policy policy =
+      options_.exact ? graph::Policy::kExact : source_.policy(parameter, input);
+  return {source_.matrix(parameter, {rows, cols}), policy};
+}
+
+std::vector<graph::Value> Binder::linear(graph::Value x, const std::string& input,
+                                         const std::vector<Projection>& projections) {
+  uint32_t total = 0;
+  for (const Projection& p : projections) total += p.rows;
+  const graph::Value y = builder_.buffer(x, total);
+  std::vector<graph::Value> out;
+  uint32_t column = 0;
+  size_t i = 0;
+  while (i < projections.size()) {
+    // Neighbours join one launch while the same kernel would run each of them.
+    Bound fused = bind(projections[i].parameter, input, projections[i].rows, x.cols);
+    const auto kernel = kernel::route_linear(fused.matrix, fused.policy);
+    const std::string first_bias = projections[i].parameter + "_bias";
+    const bool biased = source_.has(first_bias);
+    std::vector<float> bias;
+    if (biased) bias = source_.values(first_bias, projections[i].rows);
+    std::string name = projections[i].parameter;
+    size_t end = i + 1;
+    for (; end < projections.size(); ++end) {
+      const Projection& next = projections[end];
+      if (source_.has(next.parameter + "_bias") != biased) break;
+      Bound bound = bind(next.parameter, input, next.rows, x.cols);
+      if (bound.policy != fused.policy ||
+          kernel::route_linear(bound.matrix, bound.policy) != kernel)
+        break;
+      for (const codec::Segment& s : bound.matrix.segments) codec::append_segment(fused.matrix, s);
+      name += "|" + next.parameter.substr(next.parameter.rfind('/') + 1);
+      if (biased) {
+        const std::vector<float> more = source_.values(next.parameter + "_bias", next.rows);
+        bias.insert(bias.end(), more.begin(), more.end());
+      }
+    }
+    std::optional<graph::Constant> bias_constant;
+    if (biased) bias_constant = computed(name + "_bias", std::move(bias));
+    const graph::Weight w = add_weight(name, std::move(fused.matrix));
+    builder_.linear_into(y.columns(column, w.rows), x, w, fused.policy, bias_constant);
+    for (; i < end; ++i) {
+      out.push_back(y.columns(column, projections[i].rows));
+      column += projections[i].rows;
+    }
+  }
+  return out;
+}
+
+graph::Value Binder::linear(graph::Value x, const std::string& input, const std::string& parameter,
+                            uint32_t rows) {
+  return linear(x, input, {{parameter, rows}})[0];
+}
+
+void Binder::logits(graph::Value x, const std::string& input, const std::string& parameter,
+                    uint32_t rows) {
+  Bound head = bind(parameter, input, rows, x.cols);
+  builder_.logits(x, add_weight(parameter, std::move(head.matrix)), head.policy);
+}
+
+BoundGraph Binder::finish() {
+  return {builder_.finish(), std::move(weights_), std::move(constants_)};
+}
+
+}  // namespace flare::prepare

@@ -1,0 +1,115 @@
+// Qwen3.5 text: Gated DeltaNet layers with gated full attention between them. qwen3_5.md §3–§6.
+#include <algorithm>
+
+#include "base/error.h"
+#include "prepare/model/blocks.h"
+#include "prepare/model/model.h"
+
+namespace flare::prepare {
+namespace {
+
+// Gated attention: every query head has a gate of its own width; queries and keys are normed, then
+// partly rotated (§4, §5).
+graph::Value gated_attention(Binder& b, const Layer& l, const DecoderShape& shape,
+                             const graph::Builder::Rope& rope, graph::Value h) {
+  graph::Builder& g = b.graph();
+  const auto qgkv = b.linear(h, l.name("mixer_input"),
+                             {{l.name("attention/query"), shape.query_cols()},
+                              {l.name("attention/key"), shape.kv_cols()},
+                              {l.name("attention/gate"), shape.query_cols()},
+                              {l.name("attention/value"), shape.kv_cols()}});
+  const graph::Value q = l.head_norm(qgkv[0], "attention/query_norm", shape.head_dim);
+  const graph::Value k = l.head_norm(qgkv[1], "attention/key_norm", shape.head_dim);
+  const graph::Value a = attend(b, l, shape, g.rope(q, shape.head_dim, rope),
+                                g.rope(k, shape.head_dim, rope), qgkv[3], /*window=*/0);
+  return b.linear(g.gate_mul(a, qgkv[2]), l.name("attention/gated_output"),
+                  l.name("attention/output"), shape.hidden);
+}
+
+struct DeltaShape {
+  graph::Builder::Delta heads;
+  uint32_t taps = 0;
+  uint32_t key_cols() const { return heads.key_heads * heads.key_dim; }
+  uint32_t value_cols() const { return heads.value_heads * heads.value_dim; }
+  uint32_t conv_cols() const { return 2 * key_cols() + value_cols(); }
+};
+
+// Gated DeltaNet (§6): projections, causal convolution, delta rule, gated norm.
+graph::Value gated_delta_net(Binder& b, const Layer& l, const DecoderShape& shape,
+                             const DeltaShape& d, graph::Value h) {
+  graph::Builder& g = b.graph();
+  const auto qkvz = b.linear(h, l.name("mixer_input"),
+                             {{l.name("gdn/query"), d.key_cols()},
+                              {l.name("gdn/key"), d.key_cols()},
+                              {l.name("gdn/value"), d.value_cols()},
+                              {l.name("gdn/z"), d.value_cols()}});
+  const auto ab = b.linear(h, l.name("mixer_input"),
+                           {{l.name("gdn/a_projection"), d.heads.value_heads},
+                            {l.name("gdn/b_projection"), d.heads.value_heads}});
+  const graph::State tail = g.state({l.name("conv_tail"), graph::StateInfo::Kind::kConvTail,
+                                     graph::DType::kF32, uint64_t{d.taps - 1} * d.conv_cols()});
+  const graph::State s =
+      g.state({l.name("delta_state"), graph::StateInfo::Kind::kRecurrent, graph::DType::kF32,
+               uint64_t{d.heads.value_heads} * d.heads.key_dim * d.heads.value_dim});
+  const graph::Value u = {qkvz[0].id, qkvz[0].column,
+                          d.conv_cols()};  // query, key, value lie together
+  const graph::Value c = g.conv_causal_silu(
+      u, b.table(l.name("gdn/convolution"), d.taps, d.conv_cols()), d.taps, tail);
+  const graph::Value o =
+      g.gated_delta(c, ab[0], ab[1], b.vector(l.name("gdn/a_log"), d.heads.value_heads),
+                    b.vector(l.name("gdn/dt_bias"), d.heads.value_heads), s, d.heads);
+  const graph::Value y =
+      g.gated_norm(o, qkvz[3], b.vector(l.name("gdn/norm"), d.heads.value_dim), shape.eps);
+  return b.linear(y, l.name("gdn/gated_output"), l.name("gdn/output"), shape.hidden);
+}
+
+graph::Builder::Rope partial_rope(Binder& b, const Config& c, uint32_t head_dim) {
+  const Config rope = c.object("rope_parameters");
+  const auto dims = static_cast<uint32_t>(head_dim * rope.real_or("partial_rotary_factor", 0.25));
+  if (dims == 0 || dims % 2 != 0 || dims > head_dim)
+    throw Error(Code::kBinding,
+                "partial_rotary_factor gives {} of {} dims, an even number expected", dims,
+                head_dim);
+  const RopeTable table = make_rope_table(rope, dims);
+  const std::vector<uint32_t> sections = rope.u32s("mrope_section");
+  if (sections.size() != 3 || sections[0] + sections[1] + sections[2] != dims / 2)
+    throw Error(Code::kBinding, "mrope_section: three numbers with sum {} expected", dims / 2);
+  return {b.computed("text/rope", table.frequencies), table.factor, sections[1], sections[2]};
+}
+
+}  // namespace
+
+BoundGraph build_qwen3_5(ParameterSource& source, const ModelOptions& options) {
+  Binder b(source, options, "text.step");
+  const Config c = b.config("text");
+  const std::vector<std::string> kinds = c.texts("layer_types");
+  const bool has_attention = std::ranges::count(kinds, "full_attention") > 0;
+  const bool has_delta = std::ranges::count(kinds, "linear_attention") > 0;
+  const DecoderShape shape = decoder_shape(c, has_attention);
+  if (kinds.size() != shape.layers)
+    throw Error(Code::kBinding, "layer_types has {} entries, num_hidden_layers {} expected",
+                kinds.size(), shape.layers);
+  graph::Builder::Rope rope;
+  if (has_attention) rope = partial_rope(b, c, shape.head_dim);
+  DeltaShape delta;
+  if (has_delta)
+    delta = {{c.u32("linear_num_key_heads"), c.u32("linear_key_head_dim"),
+              c.u32("linear_num_value_heads"), c.u32("linear_value_head_dim")},
+             c.u32("linear_conv_kernel_dim")};
+  graph::Builder& g = b.graph();
+
+  graph::Value x = g.embed(b.embedding("text/token_embedding", shape.vocab, shape.hidden));
+  b.tap("hidden.0", x);
+  for (uint32_t i = 0; i < shape.layers; ++i) {
+    const Layer l(b, i, shape.eps, /*offset_norms=*/true);
+    const graph::Value h = l.norm(x, "input_norm");
+    x = g.add(x, kinds[i] == "full_attention" ? gated_attention(b, l, shape, rope, h)
+                                              : gated_delta_net(b, l, shape, delta, h));
+    x = g.add(x, swiglu_mlp(b, l, shape, l.norm(x, "post_attention_norm")));
+    b.tap(l.tap_name(), x);
+  }
+  finish_text(b, shape, x, /*offset_norms=*/true);
+  return b.finish();
+}
+
+}  // namespace flare::prepare

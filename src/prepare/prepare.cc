@@ -1,0 +1,98 @@
+// The catalog of an in-memory preparation.
+#include "prepare/prepare.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "kernel/kernels.h"
+#include "prepare/lower/lower.h"
+#include "prepare/model/model.h"
+
+namespace flare::prepare {
+namespace {
+
+constexpr uint32_t kPageTokens = 128;
+
+graph::Plan sample_plan(uint32_t vocab, const graph::PlanCapacity& capacity) {
+  graph::Builder b("text.sample");
+  b.sample(vocab);
+  const graph::Graph g = b.finish();
+  return lower(g, lay_out_states(g, kPageTokens), {}, vocab, capacity);
+}
+
+package::Capacity choose_capacity(const PrepareOptions& options, uint32_t max_position) {
+  if (options.max_context > max_position)
+    throw Error(Code::kUsage, "--max-context {}: the model has {} positions", options.max_context,
+                max_position);
+  package::Capacity c;
+  c.max_context = options.max_context > 0 ? options.max_context : max_position;
+  c.max_concurrency = options.max_concurrency;
+  c.prefill_chunk = options.prefill_chunk;
+  c.max_rows = options.prefill_chunk + options.max_concurrency;
+  return c;
+}
+
+// One plan of text.step per power of two up to the largest step: a bucket sizes the arena.
+std::vector<package::CatalogEntry> make_catalog(const TextModel& model, const StateLayout& states,
+                                                const package::Capacity& capacity,
+                                                bool all_logits) {
+  std::vector<package::CatalogEntry> catalog;
+  graph::PlanCapacity key;
+  for (uint32_t rows = 1;; rows = std::min(rows * 2, capacity.max_rows)) {
+    key.rows = static_cast<int32_t>(rows);
+    key.sequences = static_cast<int32_t>(std::min(rows, capacity.max_concurrency));
+    key.logits = all_logits ? key.rows : key.sequences;
+    catalog.push_back(
+        {"step", lower(model.step.graph, states, model.step.weights, model.vocab_size, key)});
+    if (rows == capacity.max_rows) break;
+  }
+  catalog.push_back({"sample", sample_plan(model.vocab_size, key)});
+  return catalog;
+}
+
+}  // namespace
+
+package::PreparedModel prepare(std::unique_ptr<ParameterSource> source,
+                               const PrepareOptions& options) {
+  ModelOptions model_options;
+  model_options.exact = options.exact;
+  model_options.taps = options.taps;
+  model_options.kv_dtype = options.exact ? graph::DType::kF32 : graph::DType::kBf16;
+  TextModel model = build_text_model(*source, model_options);
+  StateLayout states = lay_out_states(model.step.graph, kPageTokens);
+
+  package::PreparedModel prepared;
+  prepared.name = source->name();
+  prepared.source = source->path().string();
+  prepared.vocab_size = model.vocab_size;
+  prepared.max_position = model.max_position;
+  prepared.capacity = choose_capacity(options, model.max_position);
+  prepared.frontend = make_frontend_block(*source);
+  if (options.chat_template) {
+    prepared.frontend.chat_template = options.chat_template;
+    prepared.frontend.tool_template.reset();
+  }
+
+  package::Rank rank;
+  rank.catalog = make_catalog(model, states, prepared.capacity, options.all_logits);
+  rank.page = std::move(states.page);
+  rank.row = std::move(states.row);
+  rank.weights = std::move(model.step.weights);
+  rank.weight_names = std::move(model.step.graph.weight_names);
+  rank.constants = std::move(model.step.constants);
+  rank.weight_bytes = source->weight_bytes();
+  rank.keep_alive.push_back(std::shared_ptr<ParameterSource>(std::move(source)));
+  prepared.ranks.push_back(std::move(rank));
+  return prepared;
+}
+
+std::string graph_and_plan_text(ParameterSource& source, std::string_view role) {
+  if (role != "text.step") throw Error(Code::kUsage, "--graph {}: text.step expected", quote(role));
+  const TextModel model = build_text_model(source, {});
+  const StateLayout states = lay_out_states(model.step.graph, kPageTokens);
+  const graph::Plan plan =
+      lower(model.step.graph, states, model.step.weights, model.vocab_size, {1, 1, 1});
+  return graph::graph_text(model.step.graph) + graph::plan_text(plan, kernel::kernel_name);
+}
+
+}  // namespace flare::prepare

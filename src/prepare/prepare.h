@@ -1,0 +1,36 @@
+// Preparation in one call: an opened source becomes a prepared model that the runtime can run.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "package/prepared.h"
+#include "prepare/parameter_source.h"
+
+namespace flare::prepare {
+
+struct PrepareOptions {
+  uint32_t max_context = 0;                  // 0: what the architecture allows
+  uint32_t max_concurrency = 8;              // sequences in one step
+  uint32_t prefill_chunk = 512;              // prompt rows in one step
+  bool exact = false;                        // f32 reference arithmetic, f32 keys and values
+  bool taps = false;                         // plans copy hidden states out
+  bool all_logits = false;                   // every row may ask for logits, not one per sequence
+  std::optional<std::string> chat_template;  // Jinja text instead of the source's
+};
+
+// Builds graphs, chooses kernels, lays out states and memory, decides the frontend block. The
+// source moves into the result, which keeps its bytes alive. Errors: kBinding, kSupport, kUsage
+// (max_context above the architecture's), kInvalid (tokenizer or generation config).
+package::PreparedModel prepare(std::unique_ptr<ParameterSource> source,
+                               const PrepareOptions& options);
+
+// The graph of `role` ("text.step") and its smallest plan as text, for `ignition inspect --graph`.
+// Errors: kUsage for an unknown role.
+std::string graph_and_plan_text(ParameterSource& source, std::string_view role);
+
+// Tokenizer, template, stop ids and sampling as the source's files give them.
+package::FrontendBlock make_frontend_block(const ParameterSource& source);
+
+}  // namespace flare::prepare
