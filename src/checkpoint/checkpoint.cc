@@ -1,0 +1,153 @@
+// A checkpoint folder: which files it consists of, and one sorted list of their tensors.
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "base/error.h"
+#include "checkpoint/safetensors.h"
+
+namespace flare::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSingle = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+bool is_file(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+fs::path folder_of(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return path;
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+// tensor → shard, as the index file says.
+using WeightMap = std::vector<std::pair<std::string, std::string>>;
+
+void check_shard_name(const std::string& shard, const std::string& where) {
+  const bool control = std::any_of(shard.begin(), shard.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20;
+  });
+  if (shard.empty() || shard == "." || control || shard.find("..") != std::string::npos ||
+      shard.find_first_of("/\\") != std::string::npos)
+    throw Error(Code::kDirectory, "{}: file {}, the plain name of a sibling expected", where,
+                quote(shard));
+}
+
+WeightMap read_index(const fs::path& path) {
+  const std::string name = path.string();
+  const Json index = parse_large_json(read_text_file(path), name);
+  const Json::Object& map = index.at("weight_map", name).as_object(name + ": weight_map");
+  if (map.empty())
+    throw Error(Code::kDirectory, "{}: weight_map is empty, tensors expected", name);
+  WeightMap out;
+  out.reserve(map.size());
+  for (const auto& [tensor, shard] : map) {
+    const std::string where = name + ": weight_map: " + quote(tensor);
+    out.emplace_back(tensor, shard.as_string(where));
+    check_shard_name(out.back().second, where);
+  }
+  return out;
+}
+
+std::vector<SafetensorsFile> open_shards(const fs::path& folder, const WeightMap& weight_map) {
+  std::map<std::string_view, std::string_view> first_tensor;  // of each shard, in order of name
+  for (const auto& [tensor, shard] : weight_map) first_tensor.try_emplace(shard, tensor);
+  // All of them first: mapping hundreds of gigabytes to find the last one missing helps nobody.
+  for (const auto& [shard, tensor] : first_tensor)
+    if (!is_file(folder / shard))
+      throw Error(Code::kFileset, "{}: shard {} is missing, tensor {} is in it",
+                  (folder / kIndex).string(), quote(shard), quote(tensor));
+  std::vector<SafetensorsFile> files;
+  for (const auto& [shard, tensor] : first_tensor)
+    files.push_back(SafetensorsFile::open(folder / shard));
+  return files;
+}
+
+// All tensors of all files, sorted by name; a name in two files is refused.
+std::vector<Tensor> collect(const std::vector<SafetensorsFile>& files) {
+  std::vector<Tensor> all;
+  for (uint32_t i = 0; i < files.size(); ++i) {
+    for (const Tensor& tensor : files[i].tensors()) {
+      all.push_back(tensor);
+      all.back().file = i;
+    }
+  }
+  std::sort(all.begin(), all.end(), [](const Tensor& a, const Tensor& b) {
+    return std::tie(a.name, a.file) < std::tie(b.name, b.file);
+  });
+  for (size_t i = 1; i < all.size(); ++i)
+    if (all[i].name == all[i - 1].name)
+      throw Error(Code::kDirectory, "{}: tensor {} is also in {}, one file expected",
+                  files[all[i].file].path().string(), quote(all[i].name),
+                  files[all[i - 1].file].path().filename().string());
+  return all;
+}
+
+void check_index(const Checkpoint& checkpoint, const WeightMap& weight_map) {
+  const std::string index = (checkpoint.folder() / kIndex).string();
+  for (const auto& [name, shard] : weight_map) {
+    const Tensor* tensor = checkpoint.find(name);
+    if (tensor == nullptr)
+      throw Error(Code::kReference, "{}: tensor {} is not in shard {}", index, quote(name),
+                  quote(shard));
+    const fs::path actual = checkpoint.files()[tensor->file].path().filename();
+    if (actual != shard)
+      throw Error(Code::kReference, "{}: tensor {} is not in shard {} but in {}", index,
+                  quote(name), quote(shard), actual.string());
+  }
+}
+
+}  // namespace
+
+Checkpoint Checkpoint::open(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored))
+    throw Error(Code::kNotFound, "{}: no such file or folder", path.string());
+  Checkpoint checkpoint;
+  checkpoint.folder_ = folder_of(path);
+  WeightMap weight_map;
+  if (!fs::is_directory(path, ignored)) {
+    if (path.extension() != ".safetensors")
+      throw Error(Code::kInvalid, "{}: a folder or a *.safetensors file expected", path.string());
+    checkpoint.files_.push_back(SafetensorsFile::open(path));
+  } else if (is_file(path / kSingle)) {
+    checkpoint.files_.push_back(SafetensorsFile::open(path / kSingle));
+  } else if (is_file(path / kIndex)) {
+    weight_map = read_index(path / kIndex);
+    checkpoint.files_ = open_shards(path, weight_map);
+  } else {
+    throw Error(Code::kNotFound, "{}: neither {} nor {} is in this folder", path.string(), kSingle,
+                kIndex);
+  }
+  checkpoint.tensors_ = collect(checkpoint.files_);
+  check_index(checkpoint, weight_map);
+  const fs::path config = checkpoint.folder_ / "config.json";
+  if (is_file(config)) checkpoint.config_ = parse_json(read_text_file(config), config.string());
+  return checkpoint;
+}
+
+const Tensor* Checkpoint::find(std::string_view name) const {
+  const auto at = std::lower_bound(
+      tensors_.begin(), tensors_.end(), name,
+      [](const Tensor& tensor, std::string_view wanted) { return tensor.name < wanted; });
+  return at != tensors_.end() && at->name == name ? &*at : nullptr;
+}
+
+std::optional<std::string> Checkpoint::asset(std::string_view name) const {
+  const fs::path path = folder_ / name;
+  if (!is_file(path)) return std::nullopt;
+  return read_text_file(path);
+}
+
+void Checkpoint::release(const Tensor& tensor) const {
+  const MappedFile& mapping = files_.at(tensor.file).mapping();
+  const auto offset = static_cast<uint64_t>(tensor.bytes.data() - mapping.bytes().data());
+  mapping.release(offset, tensor.bytes.size());
+}
+
+}  // namespace flare::checkpoint
