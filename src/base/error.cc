@@ -1,10 +1,32 @@
 // Names and exit codes of the error classes, and the end of the line for broken invariants.
 #include "base/error.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 
 namespace flare {
+namespace {
+
+// Bytes of the UTF-8 character that `text` begins with; 0 for a control character (C1, which
+// terminals obey, included) and for what is no UTF-8.
+size_t printable_length(std::string_view text) {
+  const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
+  uint32_t code = first & (0x7fu >> length);
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3fu);
+  }
+  constexpr uint32_t smallest[] = {0, 0, 0xa0, 0x800, 0x10000};
+  if (code < smallest[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return 0;
+  return length;
+}
+
+}  // namespace
 
 int exit_code(Code code) {
   switch (code) {
@@ -90,15 +112,16 @@ Error& Error::set_hint(std::string hint) {
 std::string quote(std::string_view foreign) {
   constexpr size_t kLimit = 80;
   std::string out = "'";
-  for (unsigned char c : foreign) {
+  for (size_t i = 0; i < foreign.size();) {
     if (out.size() > kLimit) return out + "…'";
-    if (c == '\n') {
-      out += "\\n";
-    } else if (c < 0x20 || c == 0x7f) {
-      out += fmt::format("\\x{:02x}", c);
-    } else {
-      out += static_cast<char>(c);
+    const size_t length = printable_length(foreign.substr(i));
+    if (length > 0) {
+      out += foreign.substr(i, length);
+      i += length;
+      continue;
     }
+    const auto c = static_cast<unsigned char>(foreign[i++]);
+    out += c == '\n' ? std::string("\\n") : fmt::format("\\x{:02x}", c);
   }
   return out + "'";
 }

@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <random>
 #include <set>
@@ -20,7 +22,8 @@ namespace {
 std::string errno_text() { return std::strerror(errno); }
 
 int open_for_reading(const std::filesystem::path& path, uint64_t* size) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK the opening of a named pipe would wait for a writer.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) throw Error(Code::kNotFound, "{}: cannot be opened: {}", path.string(), errno_text());
   struct stat info{};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
@@ -181,7 +184,11 @@ void OutputSet::resize(size_t file, uint64_t bytes) {
 }
 
 void OutputSet::link_no_replace(Output& output) {
-  if (::link(output.temporary.c_str(), output.target.c_str()) != 0) {
+  const char* from = output.temporary.c_str();
+  const char* to = output.target.c_str();
+  // Some file systems have no hard links; some of these can still rename without replacing.
+  if (::link(from, to) != 0 &&
+      (errno == EEXIST || ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) != 0)) {
     if (errno == EEXIST) throw Error(Code::kExists, "{}: exists already", output.target.string());
     throw Error(Code::kWrite, "{}: cannot be published: {}", output.target.string(), errno_text());
   }

@@ -3,7 +3,11 @@
 
 #include <immintrin.h>
 
+#include <exception>
+#include <system_error>
+
 #include "base/cpu.h"
+#include "base/error.h"
 
 namespace flare {
 namespace {
@@ -28,10 +32,19 @@ void Member::barrier() {
 Team::Team(int n_members)
     : n_members_(n_members),
       spin_limit_(n_members <= static_cast<int>(usable_cores().size()) ? kSpins : 0) {
-  for (int i = 1; i < n_members; ++i) threads_.emplace_back([this, i] { worker(i); });
+  FLARE_ASSERT(n_members >= 1);
+  try {
+    for (int i = 1; i < n_members; ++i) threads_.emplace_back([this, i] { worker(i); });
+  } catch (const std::system_error& e) {
+    stop();  // those that did start would be joined for ever
+    throw Error(Code::kInternal, "worker thread {} of {} cannot be started: {}",
+                threads_.size() + 1, n_members - 1, e.what());
+  }
 }
 
-Team::~Team() {
+Team::~Team() { stop(); }
+
+void Team::stop() {
   stopping_.store(true, std::memory_order_relaxed);
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();

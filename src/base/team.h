@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -41,7 +42,7 @@ class Member {
 // short while after a run and then sleep, so an idle team costs nothing.
 class Team {
  public:
-  // n_members >= 1; n_members − 1 threads are started.
+  // n_members >= 1; n_members − 1 threads are started. Errors: kInternal if the system refuses one.
   explicit Team(int n_members);
   ~Team();
   Team(const Team&) = delete;
@@ -57,6 +58,7 @@ class Team {
  private:
   friend class Member;
   void worker(int index);
+  void stop();
   void wait_for(const std::atomic<uint32_t>& word, uint32_t old_value) const;
 
   const int n_members_;

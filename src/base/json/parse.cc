@@ -1,4 +1,5 @@
 // Strict parsing with nlohmann's SAX events: limits and duplicate names are checked as they arrive.
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
@@ -21,7 +22,16 @@ class Builder : public nlohmann::json_sax<Base> {
     return put(Json(JsonInteger{0 - static_cast<uint64_t>(v), true}));
   }
   bool number_unsigned(number_unsigned_t v) override { return put(Json(JsonInteger{v, false})); }
-  bool number_float(number_float_t v, const string_t&) override { return put(Json(v)); }
+  bool number_float(number_float_t v, const string_t& token) override {
+    // The parser turns integers beyond int64 or uint64 into reals; ours hold down to −(2^64−1).
+    const char* end = token.data() + token.size();
+    uint64_t magnitude = 0;
+    if (token[0] == '-') {
+      const auto [stop, error] = std::from_chars(token.data() + 1, end, magnitude);
+      if (error == std::errc() && stop == end) return put(Json(JsonInteger{magnitude, true}));
+    }
+    return put(Json(v));
+  }
   bool string(string_t& v) override { return put(Json(std::move(v))); }
   bool binary(binary_t&) override { return false; }
   bool start_object(size_t) override { return open(Json(Json::Object{})); }
@@ -40,7 +50,9 @@ class Builder : public nlohmann::json_sax<Base> {
     std::string text = e.what();
     const size_t colon = text.find(": ");
     if (colon != std::string::npos) text.erase(0, colon + 2);
-    throw Error(Code::kDirectory, "{}: byte {}: invalid JSON: {}", where_, position, quote(text));
+    // The library counts the bytes that it has read, the offending one included.
+    throw Error(Code::kDirectory, "{}: byte {}: invalid JSON: {}", where_,
+                position > 0 ? position - 1 : 0, quote(text));
   }
 
   Json take() { return std::move(root_); }
@@ -95,6 +107,9 @@ Json parse_json(std::string_view text, std::string_view where, JsonLimits limits
   // The library takes a zero byte for the end of the text; the contract allows none anywhere.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos)
     throw Error(Code::kDirectory, "{}: byte {}: zero byte in the JSON text", where, zero);
+  // The library takes U+0000 for the end of the text; JSON has it nowhere unescaped.
+  if (const size_t zero = text.find('\0'); zero != std::string_view::npos)
+    throw Error(Code::kDirectory, "{}: byte {}: invalid JSON: U+0000", where, zero);
   Builder builder(where, limits);
   Base::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();

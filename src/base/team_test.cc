@@ -1,0 +1,143 @@
+// Promises of team.h: every member runs, barriers order, shares partition, failures come back.
+#include "base/team.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+namespace flare {
+namespace {
+
+// 1: no thread at all. 8: more members than most test machines have cores.
+constexpr int kSizes[] = {1, 2, 3, 8};
+
+TEST(Team, EveryMemberRunsOnceWithItsOwnIndex) {
+  for (int size : kSizes) {
+    Team team(size);
+    EXPECT_EQ(team.size(), size);
+    for (int repeat = 0; repeat < 50; ++repeat) {
+      std::vector<int> calls(static_cast<size_t>(size), 0);
+      team.run([&](Member& member) {
+        EXPECT_EQ(member.count(), size);
+        ++calls[static_cast<size_t>(member.index())];
+      });
+      EXPECT_EQ(calls, std::vector<int>(static_cast<size_t>(size), 1));
+    }
+  }
+}
+
+TEST(Team, CallerIsMemberZeroAndOthersHaveThreadsOfTheirOwn) {
+  Team team(4);
+  std::vector<std::thread::id> ids(4);
+  team.run([&](Member& m) { ids[static_cast<size_t>(m.index())] = std::this_thread::get_id(); });
+  EXPECT_EQ(ids[0], std::this_thread::get_id());
+  EXPECT_EQ(std::set<std::thread::id>(ids.begin(), ids.end()).size(), 4u);
+}
+
+TEST(Team, BarrierShowsWhatEveryMemberWroteBefore) {
+  constexpr int kRounds = 200;
+  for (int size : kSizes) {
+    Team team(size);
+    std::vector<int> cell(static_cast<size_t>(size), 0);  // plain memory: a race would be seen
+    std::vector<int> wrong(static_cast<size_t>(size), 0);
+    team.run([&](Member& member) {
+      const auto me = static_cast<size_t>(member.index());
+      for (int round = 1; round <= kRounds; ++round) {
+        cell[me] = round;
+        member.barrier();
+        for (int value : cell) wrong[me] += value != round;
+        member.barrier();
+      }
+    });
+    EXPECT_EQ(wrong, std::vector<int>(static_cast<size_t>(size), 0));
+  }
+}
+
+TEST(Team, SharesPartitionTheRangeInMultiplesOfTheGrain) {
+  for (int count : {1, 2, 3, 7, 64}) {
+    for (int64_t n : {0, 1, 2, 5, 63, 64, 65, 1000, 4097}) {
+      for (int64_t grain : {1, 2, 16, 100}) {
+        int64_t next = 0;
+        for (int i = 0; i < count; ++i) {
+          const auto [begin, end] = Member(nullptr, i, count).share(n, grain);
+          ASSERT_EQ(begin, next) << count << " " << n << " " << grain;
+          ASSERT_LE(begin, end);
+          if (end != n) {
+            ASSERT_EQ(end % grain, 0);
+          }
+          // No member has more than one block more than its fair part.
+          ASSERT_LE((end - begin + grain - 1) / grain, (n + grain - 1) / grain / count + 1);
+          next = end;
+        }
+        ASSERT_EQ(next, n) << count << " " << grain;
+      }
+    }
+  }
+}
+
+TEST(Team, ForRangeVisitsEveryIndexOnce) {
+  for (int size : kSizes) {
+    Team team(size);
+    for (int64_t n : {0, 1, 7, 1000}) {
+      std::vector<int> visits(static_cast<size_t>(n), 0);
+      team.for_range(n, 4, [&](int64_t begin, int64_t end) {
+        ASSERT_LT(begin, end);
+        for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+      });
+      EXPECT_EQ(std::accumulate(visits.begin(), visits.end(), int64_t{0}), n);
+      EXPECT_TRUE(std::ranges::all_of(visits, [](int v) { return v == 1; }));
+    }
+  }
+}
+
+TEST(Team, ExceptionOfAnyMemberComesBackAndTheTeamStaysUsable) {
+  for (int size : kSizes) {
+    Team team(size);
+    for (int thrower = 0; thrower < size; ++thrower) {
+      try {
+        team.run([&](Member& member) {
+          if (member.index() == thrower) throw std::runtime_error(std::to_string(thrower));
+        });
+        ADD_FAILURE() << "member " << thrower << " of " << size;
+      } catch (const std::runtime_error& e) {
+        EXPECT_EQ(e.what(), std::to_string(thrower));
+      }
+      std::atomic<int> ran{0};
+      team.run([&](Member&) { ++ran; });
+      EXPECT_EQ(ran, size);
+    }
+  }
+}
+
+TEST(Team, WhenAllMembersThrowOneExceptionComesBack) {
+  Team team(8);
+  EXPECT_THROW(team.run([](Member&) { throw std::logic_error("all"); }), std::logic_error);
+  std::atomic<int> ran{0};
+  team.run([&](Member&) { ++ran; });
+  EXPECT_EQ(ran, 8);
+}
+
+TEST(Team, TwoTeamsLiveSideBySide) {
+  Team a(3), b(2);
+  std::atomic<int> sum{0};
+  for (int i = 0; i < 50; ++i) {
+    a.run([&](Member&) { ++sum; });
+    b.run([&](Member&) { ++sum; });
+  }
+  EXPECT_EQ(sum, 250);
+}
+
+TEST(Team, IdleTeamsCanBeDestroyedAtOnce) {
+  for (int i = 0; i < 50; ++i) {
+    Team unused(4);
+    Team used(2);
+    used.run([](Member&) {});
+  }
+}
+
+}  // namespace
+}  // namespace flare
