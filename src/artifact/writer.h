@@ -29,6 +29,17 @@ ArtifactId id_from_hex(std::string_view hex);
 // at 1). Object::bytes must be set.
 void place_objects(Directory& directory);
 
+// What the files of a set will be (§14.2, §14.3).
+struct FilePlan {
+  uint64_t json_bytes = 0;        // metadata_end = 32 + json_bytes is a multiple of 4096
+  std::vector<FileEntry> files;   // parts named `<entry_name>.part-NNNN`
+  std::string text;               // canonical, with these files, without padding
+};
+// Chooses reserve and split for `payload_bytes` of payload; nothing is written. `directory.files` is
+// ignored. kWrite when max_file_bytes leaves no room.
+FilePlan plan_files(const Directory& directory, uint64_t payload_bytes,
+                    const std::string& entry_name, const WriteOptions& options);
+
 // One artifact being written. Confined to one thread. Nothing is visible at the target before
 // finish(); a Writer that is destroyed before leaves nothing behind.
 class Writer {
@@ -41,15 +52,20 @@ class Writer {
 
   const Directory& directory() const;
   // Writes logical payload bytes, in any order, crossing files as needed. kWrite when outside every
-  // object, or when an interval is written twice.
+  // object, or when an interval is written twice. One call may cover objects that touch.
   void write(uint64_t logical_offset, Bytes bytes);
   // Every object byte written exactly once (alignment gaps inside a plane layout are the caller's
   // to write; gaps between objects are zeros by themselves), lengths exact; sync; publish: parts
-  // ascending, entry last. Errors: kWrite, kExists.
+  // ascending, entry last. With `force` an old set at the target goes away after the new files are
+  // complete: its entry, then those of its parts that carry its artifact_id. Errors: kWrite,
+  // kExists.
   void finish();
 
  private:
+  friend void reshard(const std::filesystem::path&, const std::filesystem::path&,
+                      const WriteOptions&, const std::function<void(uint64_t)>&);
   struct Impl;
+  explicit Writer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 
