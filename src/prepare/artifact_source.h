@@ -1,0 +1,37 @@
+// Parameters of an opened `.ninfer` artifact.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "artifact/reader.h"
+#include "prepare/parameter_source.h"
+
+namespace flare::prepare {
+
+class ArtifactSource final : public ParameterSource {
+ public:
+  // Errors: those of artifact::Reader::open; kBinding for a use without a known policy.
+  explicit ArtifactSource(const std::filesystem::path& entry);
+
+  std::string name() const override;
+  std::filesystem::path path() const override { return reader_.path(); }
+  const Json& config(std::string_view component) const override;
+  bool has(std::string_view parameter) const override;
+  std::vector<std::string> parameters(std::string_view component) const override;
+  codec::Matrix matrix(std::string_view parameter, codec::Geometry geometry) override;
+  std::vector<float> values(std::string_view parameter, uint64_t n) override;
+  graph::Policy policy(std::string_view parameter, std::string_view input) const override;
+  std::optional<std::string> resource(std::string_view role) const override;
+  uint64_t weight_bytes() const override;
+
+ private:
+  const artifact::Binding& binding(std::string_view parameter) const;
+  artifact::Reader reader_;
+  // (parameter, input) → use.
+  std::map<std::pair<std::string, std::string>, const artifact::Use*> uses_;
+};
+
+}  // namespace flare::prepare

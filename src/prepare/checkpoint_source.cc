@@ -1,0 +1,177 @@
+#include "prepare/checkpoint_source.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "prepare/import/import.h"
+#include "prepare/import/tensor_pool.h"
+#include "prepare/recipe/encode.h"
+
+namespace flare::prepare {
+namespace {
+
+namespace fs = std::filesystem;
+
+// `chat_template` of tokenizer_config.json: one text, or a list of named ones.
+std::optional<std::string> template_in_config(const std::string& text, const std::string& where) {
+  const Json config = parse_large_json(text, where);
+  const Json* value = config.find("chat_template");
+  if (value == nullptr) return std::nullopt;
+  if (value->is_string()) return value->as_string();
+  if (!value->is_array()) return std::nullopt;
+  for (const Json& item : value->as_array()) {
+    const Json* name = item.find("name");
+    const Json* body = item.find("template");
+    if (name != nullptr && name->is_string() && name->as_string() == "default" && body != nullptr &&
+        body->is_string())
+      return body->as_string();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string checkpoint_name(const fs::path& path) {
+  std::error_code error;
+  fs::path whole = fs::weakly_canonical(path, error);
+  if (error) whole = path;
+  if (!fs::is_directory(whole, error)) {
+    if (whole.filename() != "model.safetensors") return whole.stem().string();
+    whole = whole.parent_path();
+  }
+  const std::string name = whole.filename().string();
+  return name.empty() ? "model" : name;
+}
+
+std::optional<std::string> checkpoint_resource(const checkpoint::Checkpoint& checkpoint,
+                                               std::string_view role) {
+  if (auto text = checkpoint.asset(role)) return text;
+  if (role != "chat_template.jinja") return std::nullopt;
+  const auto config = checkpoint.asset("tokenizer_config.json");
+  if (!config) return std::nullopt;
+  return template_in_config(*config, (checkpoint.folder() / "tokenizer_config.json").string());
+}
+
+CheckpointSource::CheckpointSource(const fs::path& path, std::string_view recipe_name, int threads)
+    : path_(path),
+      name_(checkpoint_name(path)),
+      checkpoint_(checkpoint::Checkpoint::open(path)),
+      team_(std::max(1, threads)) {
+  const Recipe& recipe = find_recipe(recipe_name.empty() ? "keep" : recipe_name);
+  model_ = import_checkpoint(checkpoint_);
+  for (const ImportedComponent& component : model_.components)
+    for (const ImportedParameter& parameter : component.parameters)
+      entries_.emplace(parameter.name,
+                       Entry{&parameter, choose_format(recipe, component, parameter)});
+  weight_bytes_ = count_weight_bytes();
+}
+
+uint64_t CheckpointSource::count_weight_bytes() const {
+  uint64_t total = 0;
+  for (const auto& [name, entry] : entries_) {
+    if (!entry.parameter->tied_to.empty()) continue;
+    const codec::Format& format = codec::format(entry.choice.format);
+    total = checked_add(total, format.planes(geometry_of(*entry.parameter)).total_bytes);
+  }
+  return total;
+}
+
+const CheckpointSource::Entry& CheckpointSource::find(std::string_view parameter) const {
+  const auto it = entries_.find(parameter);
+  if (it == entries_.end())
+    throw Error(Code::kBinding, "{}: parameter '{}' is missing", path_.string(), parameter);
+  return it->second;
+}
+
+const Json& CheckpointSource::config(std::string_view component) const {
+  const ImportedComponent* found = model_.find(component);
+  if (found == nullptr)
+    throw Error(Code::kComponent, "{}: component '{}' is not in this checkpoint", path_.string(),
+                component);
+  return found->config;
+}
+
+bool CheckpointSource::has(std::string_view parameter) const {
+  return entries_.find(parameter) != entries_.end();
+}
+
+std::vector<std::string> CheckpointSource::parameters(std::string_view component) const {
+  std::vector<std::string> names;
+  if (const ImportedComponent* found = model_.find(component))
+    for (const ImportedParameter& parameter : found->parameters) names.push_back(parameter.name);
+  return names;
+}
+
+bool CheckpointSource::in_place(const Entry& entry) const {
+  return entry.parameter->transform == Transform::kNone &&
+         std::ranges::all_of(entry.parameter->pieces, [&](const Piece& piece) {
+           return direct_format_of(piece.tensor->dtype) == entry.choice.format;
+         });
+}
+
+const std::byte* CheckpointSource::encoded(const Entry& entry) {
+  const ImportedParameter& parameter = *entry.parameter;
+  const std::string& owner = parameter.tied_to.empty() ? parameter.name : parameter.tied_to;
+  auto& slot = encoded_[owner];
+  if (slot != nullptr) return slot.get();
+  const codec::Format& format = codec::format(entry.choice.format);
+  const codec::Geometry geometry = geometry_of(parameter);
+  const codec::Planes planes = format.planes(geometry);
+  // Value-initialised: the gaps between planes are zeros.
+  auto bytes = std::make_unique<std::byte[]>(planes.total_bytes);
+  PlaneRows rows;
+  for (int p = 0; p < planes.count; ++p) rows.plane[p] = bytes.get() + planes.plane[p].offset;
+  encode_rows(parameter, format, 0, geometry.rows, rows, team_);
+  for (const Piece& piece : parameter.pieces) checkpoint_.release(*piece.tensor);
+  slot = std::move(bytes);
+  return slot.get();
+}
+
+codec::Matrix CheckpointSource::matrix(std::string_view name, codec::Geometry geometry) {
+  const Entry& entry = find(name);
+  const ImportedParameter& parameter = *entry.parameter;
+  if (geometry_of(parameter) != geometry)
+    throw Error(Code::kBinding, "{}: parameter '{}' has shape {}, expected {}", path_.string(),
+                name, shape_text(parameter.shape), shape_text({geometry.rows, geometry.cols}));
+  const codec::Format& format = codec::format(entry.choice.format);
+  codec::Matrix matrix;
+  matrix.cols = geometry.cols;
+  if (!in_place(entry)) {
+    codec::append_segment(matrix,
+                          {encoded(entry), geometry, format.id, format.layout, 0, geometry.rows});
+    return matrix;
+  }
+  for (const Piece& piece : parameter.pieces)
+    codec::append_segment(
+        matrix, {piece.tensor->bytes.data(), codec::geometry_of(piece.tensor->shape), format.id,
+                 format.layout, piece.row_begin, piece.row_end});
+  return matrix;
+}
+
+std::vector<float> CheckpointSource::values(std::string_view name, uint64_t n) {
+  const Entry& entry = find(name);
+  const ImportedParameter& parameter = *entry.parameter;
+  if (codec::element_count(parameter.shape) != n)
+    throw Error(Code::kBinding, "{}: parameter '{}' has shape {}, expected {} elements",
+                path_.string(), name, shape_text(parameter.shape), n);
+  const codec::Matrix stored = matrix(name, geometry_of(parameter));
+  std::vector<float> out(n);
+  for (uint64_t row = 0; row < stored.rows; ++row)
+    codec::decode_row(stored, row, out.data() + row * stored.cols);
+  return out;
+}
+
+graph::Policy CheckpointSource::policy(std::string_view name, std::string_view input) const {
+  const Entry& entry = find(name);
+  if (std::ranges::find(entry.parameter->inputs, input) == entry.parameter->inputs.end())
+    throw Error(Code::kBinding, "{}: parameter '{}' has no use at input '{}'", path_.string(), name,
+                input);
+  return entry.choice.policy;
+}
+
+std::optional<std::string> CheckpointSource::resource(std::string_view role) const {
+  return checkpoint_resource(checkpoint_, role);
+}
+
+}  // namespace flare::prepare

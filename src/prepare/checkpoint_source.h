@@ -1,0 +1,65 @@
+// Parameters straight from a checkpoint: stored words in place, or encoded in memory by a recipe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/team.h"
+#include "checkpoint/safetensors.h"
+#include "prepare/import/imported_model.h"
+#include "prepare/parameter_source.h"
+#include "prepare/recipe/recipe.h"
+
+namespace flare::prepare {
+
+// With recipe keep a matrix points into the mapped file, at any alignment; other recipes encode a
+// parameter when it is first bound, tied parameters once. Transposed parameters are always copies.
+class CheckpointSource final : public ParameterSource {
+ public:
+  // Errors: those of Checkpoint::open and import_checkpoint; kUsage for an unknown recipe.
+  CheckpointSource(const std::filesystem::path& path, std::string_view recipe, int threads);
+
+  std::string name() const override { return name_; }
+  std::filesystem::path path() const override { return path_; }
+  const Json& config(std::string_view component) const override;
+  bool has(std::string_view parameter) const override;
+  std::vector<std::string> parameters(std::string_view component) const override;
+  codec::Matrix matrix(std::string_view parameter, codec::Geometry geometry) override;
+  std::vector<float> values(std::string_view parameter, uint64_t n) override;
+  graph::Policy policy(std::string_view parameter, std::string_view input) const override;
+  std::optional<std::string> resource(std::string_view role) const override;
+  uint64_t weight_bytes() const override { return weight_bytes_; }
+
+ private:
+  struct Entry {
+    const ImportedParameter* parameter;
+    FormatChoice choice;
+  };
+  const Entry& find(std::string_view parameter) const;
+  bool in_place(const Entry& entry) const;
+  const std::byte* encoded(const Entry& entry);
+  uint64_t count_weight_bytes() const;
+
+  std::filesystem::path path_;
+  std::string name_;
+  checkpoint::Checkpoint checkpoint_;
+  ImportedModel model_;
+  std::map<std::string, Entry, std::less<>> entries_;
+  // By name of the parameter that owns the data.
+  std::map<std::string, std::unique_ptr<std::byte[]>, std::less<>> encoded_;
+  uint64_t weight_bytes_ = 0;
+  Team team_;
+};
+
+// What a checkpoint is called where nobody named it: its folder, or its file unless that is
+// model.safetensors.
+std::string checkpoint_name(const std::filesystem::path& path);
+
+// A text resource of a checkpoint by role (§11.1); the chat template may also stand in
+// tokenizer_config.json.
+std::optional<std::string> checkpoint_resource(const checkpoint::Checkpoint& checkpoint,
+                                               std::string_view role);
+
+}  // namespace flare::prepare

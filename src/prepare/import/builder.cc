@@ -1,0 +1,78 @@
+#include "prepare/import/builder.h"
+
+#include "base/error.h"
+
+namespace flare::prepare {
+
+ImportedParameter& ComponentBuilder::add(std::string name, codec::Shape shape) {
+  ImportedParameter& parameter = component_.parameters.emplace_back();
+  parameter.name = std::move(name);
+  parameter.shape = std::move(shape);
+  return parameter;
+}
+
+ImportedParameter& ComponentBuilder::plain(std::string name, std::string_view source,
+                                           codec::Shape shape) {
+  const checkpoint::Tensor& tensor = tensors_.take(source, shape);
+  ImportedParameter& parameter = add(std::move(name), std::move(shape));
+  parameter.pieces.push_back({&tensor, 0, codec::geometry_of(parameter.shape).rows});
+  return parameter;
+}
+
+ImportedParameter& ComponentBuilder::projection(std::string name, std::string input,
+                                                std::string_view source, uint64_t out,
+                                                uint64_t in) {
+  ImportedParameter& parameter = plain(std::move(name), source, {out, in});
+  parameter.kind = ParameterKind::kProjection;
+  parameter.inputs.push_back(std::move(input));
+  return parameter;
+}
+
+ImportedParameter& ComponentBuilder::row_projection(std::string name, std::string input,
+                                                    std::string_view source, uint64_t source_rows,
+                                                    uint64_t in, const std::vector<Rows>& rows) {
+  const checkpoint::Tensor& tensor = tensors_.take(source, {source_rows, in});
+  ImportedParameter& parameter = add(std::move(name), {0, in});
+  for (const Rows& range : rows) {
+    parameter.pieces.push_back({&tensor, range.begin, range.end});
+    parameter.shape[0] += range.end - range.begin;
+  }
+  parameter.kind = ParameterKind::kProjection;
+  parameter.inputs.push_back(std::move(input));
+  return parameter;
+}
+
+void ComponentBuilder::packing_group(std::string_view prefix,
+                                     std::initializer_list<std::string_view> members) {
+  std::vector<std::string>& group = component_.packing.emplace_back();
+  for (std::string_view member : members) group.push_back(fmt::format("{}{}", prefix, member));
+}
+
+bool ComponentBuilder::embedding_head_norm(std::string_view prefix, uint64_t vocabulary,
+                                           uint64_t hidden, bool tie_flag,
+                                           std::vector<std::string>& notes) {
+  constexpr std::string_view head_source = "lm_head.weight";
+  const std::string embedding = fmt::format("{}embed_tokens.weight", prefix);
+  plain("text/token_embedding", embedding, {vocabulary, hidden}).kind = ParameterKind::kEmbedding;
+  const bool tied = !tensors_.has(head_source);
+  ImportedParameter& head = projection("text/output_head", "text/final_hidden",
+                                       tied ? embedding : head_source, vocabulary, hidden);
+  head.kind = ParameterKind::kHead;
+  if (tied) head.tied_to = "text/token_embedding";
+  if (tied && !tie_flag)
+    notes.push_back("tie_word_embeddings is false but lm_head.weight is absent: the head is tied");
+  if (!tied && tie_flag)
+    notes.push_back("tie_word_embeddings is true but lm_head.weight is present: it is used");
+  plain("text/final_norm", fmt::format("{}norm.weight", prefix), {hidden});
+  return tied;
+}
+
+void check_layer_count(uint64_t layers, const TensorPool& tensors, const std::string& where) {
+  if (layers > tensors.size())
+    throw Error(Code::kBinding,
+                "{}: num_hidden_layers is {} but the checkpoint has {} tensors in all, expected at "
+                "least one per layer",
+                where, layers, tensors.size());
+}
+
+}  // namespace flare::prepare

@@ -1,0 +1,80 @@
+// The architecture table, and the steps every import shares.
+#include "prepare/import/import.h"
+
+#include "prepare/import/adapters.h"
+
+namespace flare::prepare {
+namespace {
+
+struct Architecture {
+  std::string_view name;  // as in `architectures`
+  Adapter import;
+};
+
+constexpr Architecture kArchitectures[] = {
+    {"LlamaForCausalLM", import_llama_family}, {"MistralForCausalLM", import_llama_family},
+    {"Qwen2ForCausalLM", import_llama_family}, {"Qwen3ForCausalLM", import_llama_family},
+    {"Qwen3_5ForCausalLM", import_qwen3_5},    {"Qwen3_5ForConditionalGeneration", import_qwen3_5},
+};
+
+std::string architecture_name(const Json& config, const std::string& where) {
+  const Json* list = config.find("architectures");
+  if (list == nullptr || !list->is_array() || list->as_array().size() != 1 ||
+      !list->as_array()[0].is_string())
+    throw Error(Code::kBinding, "{}: 'architectures' is {}, expected a list of one name", where,
+                list == nullptr ? "missing" : quote(list->to_text()));
+  return list->as_array()[0].as_string();
+}
+
+const Architecture& find_architecture(const std::string& name, const std::string& where) {
+  std::string known;
+  for (const Architecture& row : kArchitectures) {
+    if (row.name == name) return row;
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  throw Error(Code::kSupport, "{}: architecture {} is unknown, expected one of {}", where,
+              quote(name), known);
+}
+
+}  // namespace
+
+const ImportedParameter* ImportedComponent::find(std::string_view name) const {
+  for (const ImportedParameter& parameter : parameters)
+    if (parameter.name == name) return &parameter;
+  return nullptr;
+}
+
+const ImportedComponent* ImportedModel::find(std::string_view id) const {
+  for (const ImportedComponent& component : components)
+    if (component.id == id) return &component;
+  return nullptr;
+}
+
+std::vector<std::string> known_architectures() {
+  std::vector<std::string> names;
+  for (const Architecture& row : kArchitectures) names.emplace_back(row.name);
+  return names;
+}
+
+ImportedModel import_checkpoint(const checkpoint::Checkpoint& checkpoint) {
+  const std::string where = (checkpoint.folder() / "config.json").string();
+  const Json& config = checkpoint.config();
+  if (config.is_null())
+    throw Error(Code::kNotFound, "{}: no such file, expected the checkpoint's configuration",
+                where);
+  if (!config.is_object())
+    throw Error(Code::kBinding, "{} is {}, expected an object", where, config.kind_name());
+  const std::string name = architecture_name(config, where);
+  const Architecture& architecture = find_architecture(name, where);
+  for (const char* key : {"quantization_config", "compression_config"})
+    if (const Json* value = config.find(key); value != nullptr && !value->is_null())
+      throw Error(Code::kSupport, "{}: '{}' is present, only unquantised checkpoints are supported",
+                  where, key);
+  TensorPool tensors(checkpoint);
+  ImportedModel model;
+  architecture.import(name, config, where, tensors, model);
+  tensors.finish(name);
+  return model;
+}
+
+}  // namespace flare::prepare

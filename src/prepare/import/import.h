@@ -1,0 +1,19 @@
+// Import of a checkpoint: architecture look-up, normalised config, validated parameters.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "prepare/import/imported_model.h"
+
+namespace flare::prepare {
+
+// Reads config and tensor table; touches no tensor data. Every shape is checked, every tensor is
+// accounted for. Errors: kNotFound (no config.json), kSupport (architecture or feature that
+// nothing here knows), kBinding (config values and keys, missing, misshapen and left-over tensors).
+ImportedModel import_checkpoint(const checkpoint::Checkpoint& checkpoint);
+
+// Names of the architectures that import_checkpoint knows.
+std::vector<std::string> known_architectures();
+
+}  // namespace flare::prepare

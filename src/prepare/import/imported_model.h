@@ -1,0 +1,73 @@
+// A checkpoint seen through the parameter registry: what import makes and recipes, sources and
+// build read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json/json.h"
+#include "checkpoint/safetensors.h"
+#include "codec/format.h"
+
+namespace flare::prepare {
+
+// Rows [row_begin, row_end) of a source tensor seen as codec::geometry_of(shape).
+struct Piece {
+  const checkpoint::Tensor* tensor = nullptr;
+  uint64_t row_begin = 0;
+  uint64_t row_end = 0;
+};
+
+enum class Transform : uint8_t {
+  kNone,
+  kTransposeTaps,  // gdn/convolution: source [C,1,T], parameter [T,C]
+};
+
+// What a format recipe needs to know of a parameter's use (spec/artifact.md §16).
+enum class ParameterKind : uint8_t {
+  kPlain,           // norms, biases, tables: not a projection
+  kEmbedding,       // text/token_embedding
+  kProjection,      // has inputs
+  kHead,            // text/output_head, a projection
+  kFineProjection,  // a projection that the general recipes never quantise
+};
+
+// One logical parameter (§15). Its rows are the pieces' rows one after the other; with
+// kTransposeTaps the only piece is the whole source tensor.
+struct ImportedParameter {
+  std::string name;
+  codec::Shape shape;
+  std::vector<Piece> pieces;
+  Transform transform = Transform::kNone;
+  ParameterKind kind = ParameterKind::kPlain;
+  bool fp32_direct = false;         // direct format is fp32 instead of bf16
+  std::vector<std::string> inputs;  // mathematical inputs; empty: no projection
+  std::string tied_to;              // name of the parameter whose data this one shares, or empty
+};
+
+struct ImportedComponent {
+  std::string id;
+  Json config;                                    // normalised, §15.2 and §15.8
+  std::vector<ImportedParameter> parameters;      // registry order
+  std::vector<std::vector<std::string>> packing;  // candidate groups, first compatible wins
+  const ImportedParameter* find(std::string_view name) const;
+};
+
+// Tensors of a component that was recognised and not asked for.
+struct SkippedComponent {
+  std::string id;
+  uint64_t tensors = 0;
+  uint64_t bytes = 0;
+};
+
+// Points into the checkpoint it was made from, which must outlive it.
+struct ImportedModel {
+  std::vector<ImportedComponent> components;
+  std::vector<SkippedComponent> skipped;
+  std::vector<std::string> notes;  // what a person should know, one line each
+  const ImportedComponent* find(std::string_view id) const;
+};
+
+}  // namespace flare::prepare

@@ -1,0 +1,28 @@
+// Rows of an imported parameter: read from the source tensors as real values, or encoded.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/team.h"
+#include "prepare/import/imported_model.h"
+
+namespace flare::prepare {
+
+// Where rows of an encoded object go, plane by plane.
+struct PlaneRows {
+  std::byte* plane[codec::kMaxPlanes] = {};
+};
+
+codec::Geometry geometry_of(const ImportedParameter& parameter);
+
+// out[0 .. n_rows·cols) = rows [row, row+n_rows) as binary32 (§8: nearest, f64 included).
+void read_rows(const ImportedParameter& parameter, uint64_t row, uint64_t n_rows, float* out);
+
+// Encodes rows [row, row+n_rows) in `format`; dst points at the first encoded byte of `row` in each
+// plane. Words of the same type are copied unchanged (§8.1). The bytes do not depend on the team's
+// size. kValue names the parameter for a value that the format refuses.
+void encode_rows(const ImportedParameter& parameter, const codec::Format& format, uint64_t row,
+                 uint64_t n_rows, const PlaneRows& dst, Team& team);
+
+}  // namespace flare::prepare

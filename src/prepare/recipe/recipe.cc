@@ -1,0 +1,89 @@
+#include "prepare/recipe/recipe.h"
+
+#include "base/error.h"
+
+namespace flare::prepare {
+namespace {
+
+using codec::FormatId;
+
+constexpr Recipe kRecipes[] = {
+    {"bf16", false, {}, {}, {}, "every parameter in its direct format"},
+    {"keep", true, {}, {}, {}, "every tensor in its stored type"},
+    {"q8", false, FormatId::kQ8G32, FormatId::kQ8G32, FormatId::kQ8G32,
+     "projections, embedding and head q8_g32"},
+    {"q4", false, FormatId::kQ4G64, FormatId::kQ6G64, FormatId::kQ6G64,
+     "projections q4_g64, embedding and head q6_g64"},
+};
+constexpr std::string_view kDirectAlias = "direct";
+
+bool embedding_is_shared(const ImportedComponent& component, const ImportedParameter& embedding) {
+  for (const ImportedParameter& parameter : component.parameters)
+    if (parameter.tied_to == embedding.name) return true;
+  return false;
+}
+
+std::optional<FormatId> quantised_format(const Recipe& recipe, const ImportedComponent& component,
+                                         const ImportedParameter& parameter) {
+  switch (parameter.kind) {
+    case ParameterKind::kPlain:
+    case ParameterKind::kFineProjection:
+      return std::nullopt;
+    case ParameterKind::kEmbedding:
+      return embedding_is_shared(component, parameter) ? recipe.head : recipe.embedding;
+    case ParameterKind::kHead:
+      return recipe.head;
+    case ParameterKind::kProjection:
+      return recipe.projection;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const Recipe& find_recipe(std::string_view name) {
+  if (name == kDirectAlias) name = "bf16";
+  std::string known;
+  for (const Recipe& recipe : kRecipes) {
+    if (recipe.name == name) return recipe;
+    known += (known.empty() ? "" : ", ") + std::string(recipe.name);
+  }
+  throw Error(Code::kUsage, "recipe {} is unknown, expected one of {}", quote(name), known);
+}
+
+std::vector<std::string> recipe_names() {
+  std::vector<std::string> names;
+  for (const Recipe& recipe : kRecipes) names.emplace_back(recipe.name);
+  return names;
+}
+
+std::optional<FormatId> direct_format_of(checkpoint::DType dtype) {
+  switch (dtype) {
+    case checkpoint::DType::kBf16:
+      return FormatId::kBf16;
+    case checkpoint::DType::kF16:
+      return FormatId::kFp16;
+    case checkpoint::DType::kF32:
+      return FormatId::kFp32;
+    default:
+      return std::nullopt;
+  }
+}
+
+FormatChoice choose_format(const Recipe& recipe, const ImportedComponent& component,
+                           const ImportedParameter& parameter) {
+  if (recipe.keep) {
+    const checkpoint::Tensor& tensor = *parameter.pieces.front().tensor;
+    const auto format = direct_format_of(tensor.dtype);
+    if (!format)
+      throw Error(Code::kSupport,
+                  "tensor '{}' is {}, which has no stored form; recipe bf16 converts it",
+                  tensor.name, checkpoint::dtype_name(tensor.dtype));
+    return {*format, graph::Policy::kA16Only};
+  }
+  if (const auto format = quantised_format(recipe, component, parameter))
+    return {*format, graph::Policy::kAllowA8};
+  return {parameter.fp32_direct ? FormatId::kFp32 : FormatId::kBf16, graph::Policy::kA16Only};
+}
+
+}  // namespace flare::prepare
