@@ -16,6 +16,7 @@ namespace flare::kernel {
 
 inline constexpr int64_t kF32Chunk = 512;
 inline constexpr int64_t kBf16Chunk = 1024;
+inline constexpr int64_t kTileRows = 32;  // weight rows decoded at a time
 
 uint64_t linear_generic_workspace(const LaunchArgs& at_capacity, int n_members);
 uint64_t linear_bf16_workspace(const LaunchArgs& at_capacity, int n_members);

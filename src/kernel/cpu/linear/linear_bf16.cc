@@ -1,0 +1,69 @@
+// linear at level bf16: vdpbf16ps for bf16 weights.
+#include <immintrin.h>
+
+#include "kernel/cpu/isa_region.h"
+#include "kernel/cpu/linear/linear.h"
+#include "kernel/cpu/linear/problem.h"
+
+FLARE_TARGET_BEGIN(FLARE_TARGET_BF16)
+namespace flare::kernel::bf16 {
+namespace {
+
+using namespace linear;
+
+#include "kernel/cpu/linear/simd_v4.inl.h"
+#include "kernel/cpu/linear/linear_float.inl.h"
+
+// bf16 x, bf16 W: vdpbf16ps adds two products to each binary32 lane.
+struct Bf16Pairs {
+  using XWord = uint16_t;
+  using WWord = uint16_t;
+  using X = __m512i;
+  static constexpr int kStep = 32;
+  static constexpr int64_t kChunk = kBf16Chunk;
+  static X x(const uint16_t* p) { return _mm512_loadu_si512(p); }
+  static X x_tail(const uint16_t* p, int64_t n) { return weights_tail(p, n); }
+  static X weights(const uint16_t* p) { return _mm512_loadu_si512(p); }
+  static X weights_tail(const uint16_t* p, int64_t n) {
+    return _mm512_maskz_loadu_epi16((1u << n) - 1, p);
+  }
+  static F fold(F sum, X x, X w) {
+    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(x), reinterpret_cast<__m512bh>(w));
+  }
+};
+
+// This member's share of x as bf16 words, `stride` words a row.
+inline void round_activations(const Problem& p, uint16_t* words, int64_t stride,
+                              const Member& member) {
+  const int64_t blocks = stride / 32;
+  const Range share = share_of(member, p.n_rows * blocks, 1);
+  for (int64_t i = share.begin; i < share.end; ++i) {
+    const int64_t t = i / blocks, col = i % blocks * 32;
+    const float* from = p.x + t * p.x_stride + col;
+    const int64_t n = p.k - col < 32 ? p.k - col : 32;
+    const uint32_t mask = n == 32 ? ~0u : (1u << n) - 1;
+    const F low = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), from);
+    const F high = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), from + 16);
+    _mm512_storeu_si512(words + t * stride + col,
+                        reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+  }
+}
+
+inline void run_pairs(const Problem& p, Member& member) {
+  auto* x = reinterpret_cast<uint16_t*>(p.workspace);
+  const int64_t x_stride = (p.k + 31) / 32 * 32;
+  round_activations(p, x, x_stride, member);
+  member.barrier();
+  for_tiles(p, member, kBf16Chunk, [&](const Piece& piece, const Tile& tile) {
+    const auto* words =
+        reinterpret_cast<const uint16_t*>(contiguous_row(*piece.segment, piece.row)) + tile.col;
+    multiply_tile<Bf16Pairs>(p, tile, words, p.k, x + tile.col, x_stride);
+  });
+}
+
+}  // namespace
+
+void linear_bf16(const LaunchArgs& args, Member& member) { run_pairs(problem_of(args), member); }
+
+}  // namespace flare::kernel::bf16
+FLARE_TARGET_END

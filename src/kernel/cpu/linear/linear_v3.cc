@@ -1,0 +1,31 @@
+// linear at level v3: AVX2 and FMA.
+#include <immintrin.h>
+
+#include "kernel/cpu/isa_region.h"
+#include "kernel/cpu/linear/linear.h"
+#include "kernel/cpu/linear/problem.h"
+
+FLARE_TARGET_BEGIN(FLARE_TARGET_V3)
+namespace flare::kernel::v3 {
+namespace {
+
+using namespace linear;
+
+#include "kernel/cpu/linear/simd_v3.inl.h"
+#include "kernel/cpu/linear/linear_float.inl.h"
+#include "kernel/cpu/linear/dot_maddubs.inl.h"
+#include "kernel/cpu/linear/linear_int8.inl.h"
+
+}  // namespace
+
+void linear_generic(const LaunchArgs& args, Member& member) {
+  run_generic(problem_of(args), member);
+}
+void linear_bf16(const LaunchArgs& args, Member& member) { run_bf16(problem_of(args), member); }
+
+void linear_q4_g64(const LaunchArgs& args, Member& member) { run_int8<Q4>(problem_of(args), member); }
+void linear_q6_g64(const LaunchArgs& args, Member& member) { run_int8<Q6>(problem_of(args), member); }
+void linear_q8_g32(const LaunchArgs& args, Member& member) { run_int8<Q8>(problem_of(args), member); }
+
+}  // namespace flare::kernel::v3
+FLARE_TARGET_END

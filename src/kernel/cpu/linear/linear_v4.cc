@@ -1,0 +1,25 @@
+// linear at level v4: AVX-512 for binary32; int8 stays with v3.
+#include <immintrin.h>
+
+#include "kernel/cpu/isa_region.h"
+#include "kernel/cpu/linear/linear.h"
+#include "kernel/cpu/linear/problem.h"
+
+FLARE_TARGET_BEGIN(FLARE_TARGET_V4)
+namespace flare::kernel::v4 {
+namespace {
+
+using namespace linear;
+
+#include "kernel/cpu/linear/simd_v4.inl.h"
+#include "kernel/cpu/linear/linear_float.inl.h"
+
+}  // namespace
+
+void linear_generic(const LaunchArgs& args, Member& member) {
+  run_generic(problem_of(args), member);
+}
+void linear_bf16(const LaunchArgs& args, Member& member) { run_bf16(problem_of(args), member); }
+
+}  // namespace flare::kernel::v4
+FLARE_TARGET_END

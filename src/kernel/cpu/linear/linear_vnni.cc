@@ -1,0 +1,25 @@
+// linear at level vnni: vpdpbusd for int8.
+#include <immintrin.h>
+
+#include "kernel/cpu/isa_region.h"
+#include "kernel/cpu/linear/linear.h"
+#include "kernel/cpu/linear/problem.h"
+
+FLARE_TARGET_BEGIN(FLARE_TARGET_VNNI)
+namespace flare::kernel::vnni {
+namespace {
+
+using namespace linear;
+
+#include "kernel/cpu/linear/simd_v4.inl.h"
+#include "kernel/cpu/linear/dot_vnni.inl.h"
+#include "kernel/cpu/linear/linear_int8.inl.h"
+
+}  // namespace
+
+void linear_q4_g64(const LaunchArgs& args, Member& member) { run_int8<Q4>(problem_of(args), member); }
+void linear_q6_g64(const LaunchArgs& args, Member& member) { run_int8<Q6>(problem_of(args), member); }
+void linear_q8_g32(const LaunchArgs& args, Member& member) { run_int8<Q8>(problem_of(args), member); }
+
+}  // namespace flare::kernel::vnni
+FLARE_TARGET_END
