@@ -1,0 +1,152 @@
+// Reading added tokens and finding them in text.
+#include "frontend/tokenizer/added_tokens.h"
+
+#include <algorithm>
+
+#include "frontend/tokenizer/unicode.h"
+
+namespace flare::frontend::tokenizer {
+
+namespace {
+
+AddedToken read_token(const Component& component) {
+  AddedToken token;
+  token.id = static_cast<int32_t>(component.number("id", kMaxIds));
+  token.content = component.text("content");
+  token.special = component.flag_or("special", false);
+  token.normalized = component.flag_or("normalized", !token.special);
+  token.lstrip = component.flag_or("lstrip", false);
+  token.rstrip = component.flag_or("rstrip", false);
+  token.single_word = component.flag_or("single_word", false);
+  return token;
+}
+
+bool alone(std::string_view text, size_t begin, size_t end) {
+  const bool left = begin > 0 && is_word(decode_at(text, previous_start(text, begin)).code_point);
+  const bool right = end < text.size() && is_word(decode_at(text, end).code_point);
+  return !left && !right;
+}
+
+}  // namespace
+
+void AddedTokens::Trie::add(std::string_view pattern, uint32_t token) {
+  if (pattern.empty()) return;
+  first_bytes_[static_cast<uint8_t>(pattern[0])] = 1;
+  uint32_t node = 0;
+  for (const char c : pattern) {
+    const auto byte = static_cast<uint8_t>(c);
+    auto& children = nodes_[node].children;
+    const auto it =
+        std::lower_bound(children.begin(), children.end(), std::pair<uint8_t, uint32_t>{byte, 0});
+    if (it != children.end() && it->first == byte) {
+      node = it->second;
+      continue;
+    }
+    const auto fresh = static_cast<uint32_t>(nodes_.size());
+    children.insert(it, {byte, fresh});
+    nodes_.emplace_back();
+    node = fresh;
+  }
+  if (nodes_[node].token == kNoToken) nodes_[node].token = token;
+}
+
+size_t AddedTokens::Trie::longest(std::string_view text, size_t at, size_t end,
+                                  uint32_t& token) const {
+  size_t best = 0;
+  uint32_t node = 0;
+  for (size_t i = at; i < end; ++i) {
+    const auto byte = static_cast<uint8_t>(text[i]);
+    const auto& children = nodes_[node].children;
+    const auto it =
+        std::lower_bound(children.begin(), children.end(), std::pair<uint8_t, uint32_t>{byte, 0});
+    if (it == children.end() || it->first != byte) break;
+    node = it->second;
+    if (nodes_[node].token != kNoToken) {
+      best = i + 1 - at;
+      token = nodes_[node].token;
+    }
+  }
+  return best;
+}
+
+AddedTokens::AddedTokens(const Json& list, const std::string& path, const Vocabulary& vocabulary,
+                         const Normalizer* normalizer) {
+  if (list.is_null()) return;
+  if (!list.is_array())
+    throw Error(Code::kInvalid, "{}: {} found, an array expected", path, list.kind_name());
+  for (size_t i = 0; i < list.as_array().size(); ++i) {
+    const Component component(list.as_array()[i], fmt::format("{}[{}]", path, i));
+    AddedToken token = read_token(component);
+    if (token.content.empty()) continue;  // the reference passes over these, too
+    if (const AddedToken* twin = find(token.content)) {
+      if (twin->id == token.id) continue;
+      throw Error(Code::kInvalid, "{}: '{}' has the ids {} and {}, one expected", component.path(),
+                  quote(token.content), twin->id, token.id);
+    }
+    const int32_t known = vocabulary.find(token.content);
+    const bool taken = vocabulary.used(token.id) && known != token.id;
+    if (taken || (known != Vocabulary::kNone && known != token.id) || find(token.id) != nullptr)
+      throw Error(Code::kInvalid, "{}: id {} of '{}' does not agree with other tokens",
+                  component.path(), token.id, quote(token.content));
+    by_id_[token.id] = by_content_[token.content] = static_cast<uint32_t>(tokens_.size());
+    tokens_.push_back(std::move(token));
+  }
+  // Special tokens first: of patterns that normalise to the same text the first wins.
+  MatchScratch scratch;
+  for (const bool special : {true, false}) {
+    for (uint32_t i = 0; i < tokens_.size(); ++i) {
+      if (tokens_[i].special != special) continue;
+      NormalizedText pattern{tokens_[i].content, {}, true};
+      if (tokens_[i].normalized && normalizer != nullptr) normalizer->apply(pattern, scratch);
+      (tokens_[i].normalized ? normalized_ : raw_).add(pattern.text, i);
+    }
+  }
+}
+
+const AddedToken* AddedTokens::find(std::string_view content) const {
+  const auto it = by_content_.find(std::string(content));
+  return it == by_content_.end() ? nullptr : &tokens_[it->second];
+}
+
+const AddedToken* AddedTokens::find(int32_t id) const {
+  const auto it = by_id_.find(id);
+  return it == by_id_.end() ? nullptr : &tokens_[it->second];
+}
+
+std::vector<Section> AddedTokens::split(std::string_view text, bool normalized,
+                                        const std::vector<Interval>& allowed) const {
+  const Trie& trie = normalized ? normalized_ : raw_;
+  std::vector<Section> out;
+  size_t done = 0;
+  const auto take = [&](const AddedToken& token, size_t begin, size_t end) {
+    if (token.single_word && !alone(text, begin, end)) return;
+    // White space that an earlier token took stays there.
+    while (token.lstrip && begin > done) {
+      const size_t start = previous_start(text, begin);
+      if (!is_white_space(decode_at(text, start).code_point)) break;
+      begin = start;
+    }
+    while (token.rstrip && end < text.size()) {
+      const Decoded d = decode_at(text, end);
+      if (!is_white_space(d.code_point)) break;
+      end += d.bytes;
+    }
+    if (done < begin) out.push_back({done, begin, nullptr});
+    out.push_back({begin, end, &token});
+    done = end;
+  };
+  size_t at = 0;
+  for (const Interval& interval : allowed) {
+    at = std::max(at, interval.begin);
+    while ((at = trie.skip(text, at, interval.end)) < interval.end) {
+      uint32_t token = 0;
+      const size_t length = trie.longest(text, at, interval.end, token);
+      if (length > 0) take(tokens_[token], at, at + length);
+      at += length > 0 ? length : 1;
+    }
+  }
+  if (done < text.size()) out.push_back({done, text.size(), nullptr});
+  return out;
+}
+
+}  // namespace flare::frontend::tokenizer

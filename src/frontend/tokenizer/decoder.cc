@@ -1,0 +1,236 @@
+// The stages of decoding, each as a step over parts of pieces.
+#include "frontend/tokenizer/decoder.h"
+
+#include "frontend/tokenizer/unicode.h"
+
+namespace flare::frontend::tokenizer {
+
+namespace {
+
+// Gathers parts until the piece is whole. Then `text` is the piece, kept in `storage` if need be.
+bool gather(std::string& parts, std::string_view& text, bool ends, std::string& storage) {
+  if (ends && parts.empty()) return true;
+  parts += text;
+  if (!ends) return false;
+  storage = std::move(parts);
+  parts.clear();
+  text = storage;
+  return true;
+}
+
+// The byte that a token like <0x0A> stands for, or -1. A sign in front of one digit counts: the
+// reference parses with u8::from_str_radix.
+int byte_of_token(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return -1;
+  };
+  const int high = token[3] == '+' ? 0 : digit(token[3]);
+  const int low = digit(token[4]);
+  return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
+}  // namespace
+
+Decoder::Decoder() { stages_.push_back(JoinDecoder{}); }
+
+Decoder Decoder::from_json(const Component& component) {
+  Decoder out;
+  out.stages_.clear();
+  out.read(component);
+  return out;
+}
+
+void Decoder::read(const Component& component) {
+  const std::string& type = component.type();
+  if (type == "ByteLevel") {
+    stages_.push_back(ByteLevelDecoder{});
+  } else if (type == "ByteFallback") {
+    stages_.push_back(ByteFallbackDecoder{});
+  } else if (type == "Fuse") {
+    stages_.push_back(FuseDecoder{});
+  } else if (type == "Strip") {
+    StripDecoder strip;
+    append_utf8(strip.content, component.character("content"));
+    strip.start = component.number("start", UINT32_MAX);
+    strip.stop = component.number("stop", UINT32_MAX);
+    stages_.push_back(std::move(strip));
+  } else if (type == "Replace") {
+    stages_.push_back(
+        ReplaceDecoder{Pattern::from_json(component.object("pattern")), component.text("content")});
+  } else if (type == "Metaspace") {
+    Metaspace meta = Metaspace::from_json(component);
+    stages_.push_back(
+        MetaspaceDecoder{std::move(meta.replacement), meta.scheme != PrependScheme::kNever});
+  } else if (type == "Sequence") {
+    const Json::Array& items = component.array("decoders");
+    for (size_t i = 0; i < items.size(); ++i) read({items[i], component.path_of("decoders", i)});
+  } else {
+    component.refuse_type();
+  }
+}
+
+DecodeStream::DecodeStream(const Decoder& decoder)
+    : decoder_(&decoder), states_(decoder.stages().size()) {}
+
+void DecodeStream::feed(size_t at, std::string_view text, bool ends, std::string& out) {
+  if (at == states_.size()) {
+    out += text;
+    return;
+  }
+  if (text.empty() && !ends) return;
+  std::visit([&](const auto& stage) { run(stage, at, text, ends, out); }, decoder_->stages()[at]);
+}
+
+void DecodeStream::finish(std::string& out) { flush(0, out); }
+
+void DecodeStream::flush(size_t at, std::string& out) {
+  if (at == states_.size()) return;
+  const Decoder::Stage& stage = decoder_->stages()[at];
+  if (std::holds_alternative<ByteLevelDecoder>(stage)) {
+    const bool cut = !states_[at].held.empty();
+    states_[at].held.clear();
+    feed(at + 1, cut ? kReplacementCharacter : std::string_view(), true, out);
+  } else if (std::holds_alternative<ByteFallbackDecoder>(stage)) {
+    flush_bytes(at, out);
+  } else if (std::holds_alternative<FuseDecoder>(stage)) {
+    feed(at + 1, {}, true, out);
+  }
+  flush(at + 1, out);
+}
+
+// Every token is its bytes if each of its characters is in the table, else its own spelling; all
+// of them are one piece, in which every maximal broken part becomes U+FFFD.
+void DecodeStream::run(const ByteLevelDecoder&, size_t at, std::string_view text, bool ends,
+                       std::string& out) {
+  State& state = states_[at];
+  std::string storage;
+  if (!gather(state.parts, text, ends, storage)) return;
+  std::string& bytes = state.held;
+  const size_t before = bytes.size();
+  for (size_t i = 0; i < text.size();) {
+    const Decoded d = decode_at(text, i);
+    const int byte = byte_of_character(d.code_point);
+    if (byte < 0) {
+      bytes.resize(before);
+      bytes += text;
+      break;
+    }
+    bytes += static_cast<char>(byte);
+    i += d.bytes;
+  }
+  std::string ready;
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const Utf8Part part = utf8_part(bytes, done);
+    if (part.kind == Utf8Part::kIncomplete) break;
+    if (part.kind == Utf8Part::kCharacter)
+      ready.append(bytes, done, part.bytes);
+    else
+      ready += kReplacementCharacter;
+    done += part.bytes;
+  }
+  bytes.erase(0, done);
+  feed(at + 1, ready, false, out);
+}
+
+// A run of byte tokens is one piece if it is valid UTF-8, else U+FFFD for every byte. Only the
+// token behind the run decides, so the whole run waits.
+void DecodeStream::run(const ByteFallbackDecoder&, size_t at, std::string_view text, bool ends,
+                       std::string& out) {
+  std::string storage;
+  if (!gather(states_[at].parts, text, ends, storage)) return;
+  const int byte = byte_of_token(text);
+  if (byte >= 0) {
+    states_[at].held += static_cast<char>(byte);
+    return;
+  }
+  flush_bytes(at, out);
+  feed(at + 1, text, true, out);
+}
+
+void DecodeStream::flush_bytes(size_t at, std::string& out) {
+  const std::string bytes = std::move(states_[at].held);
+  states_[at].held.clear();
+  if (bytes.empty()) return;
+  if (valid_utf8_prefix(bytes) == bytes.size()) return feed(at + 1, bytes, true, out);
+  for (size_t i = 0; i < bytes.size(); ++i) feed(at + 1, kReplacementCharacter, true, out);
+}
+
+void DecodeStream::run(const FuseDecoder&, size_t at, std::string_view text, bool,
+                       std::string& out) {
+  feed(at + 1, text, false, out);
+}
+
+// Up to `start` characters go from the front of every piece and up to `stop` from its end. Where
+// both meet the reference crashes; here nothing is left.
+void DecodeStream::run(const StripDecoder& strip, size_t at, std::string_view text, bool ends,
+                       std::string& out) {
+  State& state = states_[at];
+  std::string ready;
+  for (size_t i = 0; i < text.size();) {
+    const std::string_view character = text.substr(i, utf8_length(text[i]));
+    i += character.size();
+    const bool match = character == strip.content;
+    if (!state.front_done && match && state.cut < strip.start) {
+      ++state.cut;
+      continue;
+    }
+    state.front_done = true;
+    if (!match) {
+      ready += state.held;
+      ready += character;
+      state.held.clear();
+    } else if (state.held.size() / strip.content.size() < strip.stop) {
+      state.held += character;
+    } else {
+      ready += character;
+    }
+  }
+  if (ends) state = State{};
+  feed(at + 1, ready, ends, out);
+}
+
+void DecodeStream::run(const ReplaceDecoder& replace, size_t at, std::string_view text, bool ends,
+                       std::string& out) {
+  std::string storage;
+  if (!gather(states_[at].parts, text, ends, storage)) return;
+  std::string result;
+  size_t done = 0;
+  replace.pattern.for_each(text, scratch_, [&](Match match) {
+    result += text.substr(done, match.begin - done);
+    result += replace.content;
+    done = match.end;
+  });
+  result += text.substr(done);
+  feed(at + 1, result, true, out);
+}
+
+void DecodeStream::run(const MetaspaceDecoder& meta, size_t at, std::string_view text, bool ends,
+                       std::string& out) {
+  State& state = states_[at];
+  std::string ready;
+  size_t done = 0;
+  for (size_t found; (found = text.find(meta.replacement, done)) != text.npos;) {
+    ready += text.substr(done, found - done);
+    if (state.pieces > 0 || !meta.drops_first) ready += ' ';
+    done = found + meta.replacement.size();
+  }
+  ready += text.substr(done);
+  if (ends) ++state.pieces;
+  feed(at + 1, ready, ends, out);
+}
+
+void DecodeStream::run(const JoinDecoder&, size_t at, std::string_view text, bool ends,
+                       std::string& out) {
+  State& state = states_[at];
+  if (!state.begun && state.pieces > 0) feed(at + 1, " ", false, out);
+  state.begun = !ends;
+  if (ends) ++state.pieces;
+  feed(at + 1, text, ends, out);
+}
+
+}  // namespace flare::frontend::tokenizer

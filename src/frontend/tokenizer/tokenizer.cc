@@ -1,0 +1,297 @@
+// The pipeline: added tokens, normalizer, pre-tokenizer, model, post-processor, and back.
+#include "frontend/tokenizer/tokenizer.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "frontend/tokenizer/added_tokens.h"
+#include "frontend/tokenizer/bpe.h"
+#include "frontend/tokenizer/decoder.h"
+#include "frontend/tokenizer/normalizer.h"
+#include "frontend/tokenizer/post_processor.h"
+#include "frontend/tokenizer/pre_tokenizer.h"
+#include "frontend/tokenizer/unicode.h"
+
+namespace flare::frontend {
+
+namespace {
+
+using namespace tokenizer;
+
+// Normalisation and byte characters may enlarge a text, and offsets have 32 bits.
+constexpr size_t kMaxTextBytes = size_t{1} << 30;
+
+Json parse(std::string_view text, std::string_view where) {
+  try {
+    return parse_large_json(text, where);
+  } catch (const Error& error) {
+    throw Error(Code::kInvalid, "{}", error.message());
+  }
+}
+
+Bpe read_model(const Component& component) {
+  // Old files have no type; what makes such a model BPE is its merges.
+  if (component.find("type") != nullptr ? component.type() != "BPE"
+                                        : component.find("merges") == nullptr)
+    component.refuse_type();
+  return Bpe(component);
+}
+
+template <typename T>
+std::optional<T> read_optional(const Component& root, std::string_view name) {
+  if (root.find(name) == nullptr) return std::nullopt;
+  return T::from_json(root.object(name));
+}
+
+void check_size(size_t bytes) {
+  if (bytes > kMaxTextBytes)
+    throw Error(Code::kInvalid, "tokenizer: text of {} bytes, at most {} expected", bytes,
+                kMaxTextBytes);
+}
+
+// Calls valid(begin, end) and broken(begin, end) for the parts of `text` in order.
+template <typename Valid, typename Broken>
+void for_utf8_parts(std::string_view text, Valid&& valid, Broken&& broken) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t good = valid_utf8_prefix(text.substr(at));
+    if (good > 0) valid(at, at + good);
+    at += good;
+    if (at == text.size()) break;
+    const uint32_t bad = utf8_part(text, at).bytes;
+    broken(at, at + bad);
+    at += bad;
+  }
+}
+
+std::string repaired(std::string_view text) {
+  std::string out;
+  for_utf8_parts(
+      text, [&](size_t begin, size_t end) { out += text.substr(begin, end - begin); },
+      [&](size_t, size_t) { out += kReplacementCharacter; });
+  return out;
+}
+
+MarkedText repaired(const MarkedText& text) {
+  MarkedText out;
+  for_utf8_parts(
+      text.text(), [&](size_t begin, size_t end) { out.append(text.slice(begin, end)); },
+      [&](size_t begin, size_t end) {
+        out.append(kReplacementCharacter,
+                   text.all_template(begin, end) ? Origin::kTemplate : Origin::kCaller);
+      });
+  return out;
+}
+
+// The stretches of marks that equal 0.
+std::vector<Interval> template_intervals(std::string_view marks) {
+  std::vector<Interval> out;
+  for (size_t begin = 0; (begin = marks.find('\0', begin)) != marks.npos;) {
+    const size_t end = std::min(marks.find('\1', begin), marks.size());
+    out.push_back({begin, end});
+    begin = end;
+  }
+  return out;
+}
+
+}  // namespace
+
+struct Tokenizer::Impl {
+  std::optional<Normalizer> normalizer;
+  std::optional<PreTokenizer> pre_tokenizer;
+  Bpe model;
+  AddedTokens added;
+  PostProcessor post_processor;
+  Decoder decoder;
+  int32_t id_limit = 0;
+
+  explicit Impl(const Component& root) : model(read_model(root.object("model"))) {
+    normalizer = read_optional<Normalizer>(root, "normalizer");
+    pre_tokenizer = read_optional<PreTokenizer>(root, "pre_tokenizer");
+    if (const Json* list = root.find("added_tokens"))
+      added = AddedTokens(*list, root.path_of("added_tokens"), model.vocabulary(),
+                          normalizer ? &*normalizer : nullptr);
+    id_limit = model.vocabulary().id_limit();
+    for (const AddedToken& token : added.tokens()) id_limit = std::max(id_limit, token.id + 1);
+    if (auto read = read_optional<PostProcessor>(root, "post_processor"))
+      post_processor = std::move(*read);
+    for (const auto* side : {&post_processor.prefix, &post_processor.suffix})
+      for (const int32_t id : *side)
+        if (id >= id_limit)
+          throw Error(Code::kInvalid, "{}: id {}, a token of the {} expected",
+                      root.path_of("post_processor"), id, id_limit);
+    if (auto read = read_optional<Decoder>(root, "decoder")) decoder = std::move(*read);
+  }
+
+  // Spelling of an id in use.
+  std::optional<std::string_view> spelling(int32_t id) const {
+    if (const AddedToken* token = added.find(id)) return token->content;
+    if (model.vocabulary().used(id)) return model.vocabulary().spelling(id);
+    return std::nullopt;
+  }
+  bool is_special(int32_t id) const {
+    const AddedToken* token = added.find(id);
+    return token != nullptr && token->special;
+  }
+  void push(int32_t id, bool skip_special, DecodeStream& stream, std::string& out) const {
+    if (skip_special && is_special(id)) return;
+    if (const auto text = spelling(id)) stream.push(*text, out);
+  }
+
+  class Encoding;
+};
+
+// One encoding in progress.
+class Tokenizer::Impl::Encoding {
+ public:
+  Encoding(const Impl& impl, std::vector<int32_t>& out) : impl_(impl), out_(out) {}
+
+  // `marks` may be nullptr: then added tokens match anywhere, or nowhere without `parse_special`.
+  void run(std::string_view text, bool parse_special, const MarkedText* marks) {
+    parse_special_ = parse_special;
+    std::vector<Interval> allowed;
+    std::string caller;
+    if (parse_special && marks == nullptr) allowed.push_back({0, text.size()});
+    if (parse_special && marks != nullptr) {
+      size_t begin = 0;
+      for (const MarkedText::Run& run : marks->runs()) {
+        if (run.origin == Origin::kTemplate) allowed.push_back({begin, run.end});
+        if (impl_.added.any_normalized())
+          caller.append(run.end - begin, run.origin == Origin::kCaller ? '\1' : '\0');
+        begin = run.end;
+      }
+    }
+    for (const Section& section : impl_.added.split(text, false, allowed)) {
+      if (section.token != nullptr) {
+        out_.push_back(section.token->id);
+        continue;
+      }
+      const size_t bytes = section.end - section.begin;
+      NormalizedText part;
+      part.text = text.substr(section.begin, bytes);
+      if (!caller.empty()) part.caller = caller.substr(section.begin, bytes);
+      encode_part(std::move(part), section.begin == 0);
+    }
+  }
+
+ private:
+  // Text between tokens that match as written.
+  void encode_part(NormalizedText part, bool starts_input) {
+    const bool marked = !part.caller.empty();
+    if (impl_.normalizer) impl_.normalizer->apply(part, scratch_);
+    starts_input &= part.front_kept;
+    if (!impl_.added.any_normalized() || !parse_special_) {
+      encode_words(std::move(part.text), starts_input);
+      return;
+    }
+    const auto allowed =
+        marked ? template_intervals(part.caller) : std::vector<Interval>{{0, part.text.size()}};
+    for (const Section& section : impl_.added.split(part.text, true, allowed)) {
+      if (section.token != nullptr)
+        out_.push_back(section.token->id);
+      else
+        encode_words(part.text.substr(section.begin, section.end - section.begin),
+                     starts_input && section.begin == 0);
+    }
+  }
+
+  void encode_words(std::string text, bool starts_input) {
+    if (text.empty()) return;
+    check_size(text.size());
+    PieceBuffer buffer;
+    buffer.pieces.push_back({0, static_cast<uint32_t>(text.size())});
+    buffer.text = std::move(text);
+    buffer.starts_input = starts_input;
+    if (impl_.pre_tokenizer) impl_.pre_tokenizer->apply(buffer, scratch_);
+    for (const Piece& piece : buffer.pieces)
+      impl_.model.encode(buffer.view(piece), out_, bpe_scratch_);
+  }
+
+  const Impl& impl_;
+  std::vector<int32_t>& out_;
+  bool parse_special_ = true;
+  MatchScratch scratch_;
+  BpeScratch bpe_scratch_;
+};
+
+Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
+Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
+Tokenizer::~Tokenizer() = default;
+
+Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, std::string_view where) {
+  const Json json = parse(tokenizer_json, where);
+  return Tokenizer(std::make_unique<Impl>(Component(json, fmt::format("{}: ", where))));
+}
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+  check_size(text.size());
+  std::vector<int32_t> out;
+  if (options.add_special_tokens) out = impl_->post_processor.prefix;
+  std::string copy;
+  if (valid_utf8_prefix(text) < text.size()) text = copy = repaired(text);
+  Impl::Encoding(*impl_, out).run(text, options.parse_special, nullptr);
+  if (options.add_special_tokens) {
+    const std::vector<int32_t>& suffix = impl_->post_processor.suffix;
+    out.insert(out.end(), suffix.begin(), suffix.end());
+  }
+  return out;
+}
+
+std::vector<int32_t> Tokenizer::encode(const MarkedText& text) const {
+  check_size(text.size());
+  if (valid_utf8_prefix(text.text()) < text.size()) return encode(repaired(text));
+  std::vector<int32_t> out;
+  Impl::Encoding(*impl_, out).run(text.text(), true, &text);
+  return out;
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special_tokens) const {
+  std::string out;
+  DecodeStream stream(impl_->decoder);
+  for (const int32_t id : ids) impl_->push(id, skip_special_tokens, stream, out);
+  stream.finish(out);
+  return out;
+}
+
+int32_t Tokenizer::id_limit() const { return impl_->id_limit; }
+
+std::string_view Tokenizer::token_text(int32_t id) const {
+  return impl_->spelling(id).value_or(std::string_view());
+}
+
+std::optional<int32_t> Tokenizer::token_id(std::string_view content) const {
+  if (const AddedToken* token = impl_->added.find(content)) return token->id;
+  const int32_t id = impl_->model.vocabulary().find(content);
+  if (id == Vocabulary::kNone) return std::nullopt;
+  return id;
+}
+
+bool Tokenizer::is_special(int32_t id) const { return impl_->is_special(id); }
+bool Tokenizer::is_added(int32_t id) const { return impl_->added.find(id) != nullptr; }
+
+struct StreamDecoder::Impl {
+  const Tokenizer::Impl* tokenizer;
+  bool skip_special;
+  DecodeStream stream;
+};
+
+StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens)
+    : impl_(new Impl{tokenizer.impl_.get(), skip_special_tokens,
+                     DecodeStream(tokenizer.impl_->decoder)}) {}
+StreamDecoder::~StreamDecoder() = default;
+StreamDecoder::StreamDecoder(StreamDecoder&&) noexcept = default;
+
+std::string StreamDecoder::push(int32_t id) {
+  std::string out;
+  impl_->tokenizer->push(id, impl_->skip_special, impl_->stream, out);
+  return out;
+}
+
+std::string StreamDecoder::finish() {
+  std::string out;
+  impl_->stream.finish(out);
+  return out;
+}
+
+}  // namespace flare::frontend

@@ -1,0 +1,81 @@
+// A hash table of spellings over one text arena.
+#include "frontend/tokenizer/vocabulary.h"
+
+#include <bit>
+#include <cstring>
+
+namespace flare::frontend::tokenizer {
+
+namespace {
+
+// Multiply and fold by 8 bytes; collisions cost time only, and the keys come with the model.
+uint64_t hash_of(std::string_view text) {
+  uint64_t h = 0x9E3779B97F4A7C15u ^ text.size();
+  const auto mix = [&h](uint64_t word) {
+    const auto product = static_cast<unsigned __int128>(h ^ word) * 0xD1342543DE82EF95u;
+    h = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+  };
+  size_t at = 0;
+  uint64_t word;
+  for (; at + 8 <= text.size(); at += 8) {
+    std::memcpy(&word, text.data() + at, 8);
+    mix(word);
+  }
+  word = 0;
+  if (at < text.size()) std::memcpy(&word, text.data() + at, text.size() - at);
+  mix(word);
+  return h;
+}
+
+}  // namespace
+
+Vocabulary::Vocabulary(const Json& json, std::string_view where) {
+  if (!json.is_object())
+    throw Error(Code::kInvalid, "{}: {} found, an object expected", where, json.kind_name());
+  const Json::Object& members = json.as_object();
+  if (members.size() > kMaxIds)
+    throw Error(Code::kInvalid, "{}: {} entries, at most {} expected", where, members.size(),
+                kMaxIds);
+  size_t bytes = 0;
+  uint32_t limit = 0;
+  for (const auto& [spelling, id] : members) {
+    bytes += spelling.size();
+    if (!id.is_integer() || id.to_text()[0] == '-' || id.as_u64() >= kMaxIds)
+      throw Error(Code::kInvalid, "{}: id {} of '{}', an integer in [0, {}) expected", where,
+                  quote(id.to_text()), quote(spelling), kMaxIds);
+    limit = std::max(limit, static_cast<uint32_t>(id.as_u64()) + 1);
+  }
+  if (bytes > UINT32_MAX / 2)
+    throw Error(Code::kInvalid, "{}: {} bytes of spellings, less than 2^31 expected", where, bytes);
+  text_.reserve(bytes);
+  entries_.resize(limit);
+  slots_.resize(std::bit_ceil(members.size() * 2 + 2));
+  const size_t mask = slots_.size() - 1;
+  for (const auto& [spelling, value] : members) {
+    const auto id = static_cast<int32_t>(value.as_u64());
+    Entry& entry = entries_[id];
+    if (entry.used)
+      throw Error(Code::kInvalid, "{}: id {} belongs to '{}' and '{}', one token expected", where,
+                  id, quote(this->spelling(id)), quote(spelling));
+    entry.begin = static_cast<uint32_t>(text_.size());
+    entry.bytes = static_cast<uint32_t>(spelling.size());
+    entry.used = 1;
+    text_ += spelling;
+    const uint64_t hash = hash_of(spelling);
+    size_t slot = hash & mask;
+    while (slots_[slot].id != kNone) slot = (slot + 1) & mask;
+    slots_[slot] = {id, static_cast<uint32_t>(hash >> 32)};
+  }
+}
+
+int32_t Vocabulary::find(std::string_view spelling) const {
+  const uint64_t hash = hash_of(spelling);
+  const size_t mask = slots_.size() - 1;
+  const auto tag = static_cast<uint32_t>(hash >> 32);
+  for (size_t slot = hash & mask; slots_[slot].id != kNone; slot = (slot + 1) & mask)
+    if (slots_[slot].hash == tag && this->spelling(slots_[slot].id) == spelling)
+      return slots_[slot].id;
+  return kNone;
+}
+
+}  // namespace flare::frontend::tokenizer
