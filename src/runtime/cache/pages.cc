@@ -1,0 +1,45 @@
+// Block accounting.
+#include "runtime/cache/pages.h"
+
+#include "base/checked.h"
+
+namespace flare::runtime {
+
+BlockPool::BlockPool(kernel::Backend& backend, uint64_t block_bytes, uint32_t n_blocks)
+    : block_bytes_(block_bytes), n_blocks_(block_bytes > 0 ? n_blocks : 0) {
+  if (n_blocks_ == 0) return;
+  range_ = backend.reserve(checked_mul(block_bytes, n_blocks, "block pool"));
+  references_.resize(n_blocks_, 0);
+}
+
+uint32_t BlockPool::index_of(const std::byte* block) const {
+  return static_cast<uint32_t>(static_cast<uint64_t>(block - range_->base()) / block_bytes_);
+}
+
+std::byte* BlockPool::acquire() {
+  FLARE_ASSERT(available() > 0);
+  uint32_t index;
+  if (!free_.empty()) {
+    index = free_.back();
+    free_.pop_back();
+  } else {
+    index = backed_;
+    range_->back(uint64_t{index} * block_bytes_, block_bytes_);
+    ++backed_;
+  }
+  references_[index] = 1;
+  ++used_;
+  return range_->base() + uint64_t{index} * block_bytes_;
+}
+
+void BlockPool::retain(std::byte* block) { ++references_[index_of(block)]; }
+
+void BlockPool::release(std::byte* block) {
+  const uint32_t index = index_of(block);
+  FLARE_ASSERT(references_[index] > 0);
+  if (--references_[index] > 0) return;
+  free_.push_back(index);
+  --used_;
+}
+
+}  // namespace flare::runtime

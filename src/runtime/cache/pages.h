@@ -1,0 +1,39 @@
+// Pools of equal blocks in a reserved range: KV pages and continuation rows.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernel/backend.h"
+
+namespace flare::runtime {
+
+// Hands out blocks of `block_bytes`, backing memory on demand and keeping it for reuse. Confined to
+// the engine thread.
+class BlockPool {
+ public:
+  BlockPool(kernel::Backend& backend, uint64_t block_bytes, uint32_t n_blocks);
+
+  uint32_t capacity() const { return n_blocks_; }
+  uint32_t used() const { return used_; }
+  uint32_t available() const { return n_blocks_ - used_; }
+  uint64_t block_bytes() const { return block_bytes_; }
+  // A block with undefined contents, reference count 1. The caller has checked available().
+  std::byte* acquire();
+  void retain(std::byte* block);
+  // Drops one reference; the last one returns the block.
+  void release(std::byte* block);
+
+ private:
+  uint32_t index_of(const std::byte* block) const;
+  uint64_t block_bytes_;
+  uint32_t n_blocks_;
+  uint32_t used_ = 0;
+  uint32_t backed_ = 0;  // blocks [0, backed_) have been handed out before
+  std::unique_ptr<kernel::Range> range_;
+  std::vector<uint32_t> references_;
+  std::vector<uint32_t> free_;
+};
+
+}  // namespace flare::runtime

@@ -1,0 +1,43 @@
+// One sequence's place in memory: its continuation row and its page table.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "package/prepared.h"
+#include "runtime/cache/pages.h"
+
+namespace flare::runtime {
+
+// The open page lies in the row; a page that a step will fill moves to the pool before the step
+// (package.md §11.2). Page-table entries are addresses, so kernels see no difference. Confined to
+// the engine thread; the pools outlive it.
+class SequenceMemory {
+ public:
+  SequenceMemory(const package::Rank& rank, BlockPool& rows, BlockPool& pages);
+  ~SequenceMemory();
+  SequenceMemory(SequenceMemory&& other) noexcept;
+  SequenceMemory& operator=(SequenceMemory&&) = delete;
+
+  std::byte* row() const { return row_; }
+  std::byte* const* page_table() const { return table_.data(); }
+  // Tokens whose keys, values and state are stored.
+  uint32_t computed() const { return computed_; }
+
+  // Makes room for n_rows tokens behind computed(): needs pages_to_fill(n_rows) free pool pages.
+  void prepare_rows(uint32_t n_rows);
+  uint32_t pages_to_fill(uint32_t n_rows) const;
+  // The step has run: those rows are stored now.
+  void commit_rows(uint32_t n_rows) { computed_ += n_rows; }
+
+ private:
+  const package::Rank* rank_;
+  BlockPool* rows_;
+  BlockPool* pages_;
+  std::byte* row_ = nullptr;
+  uint32_t computed_ = 0;
+  std::vector<std::byte*> table_;  // one entry per page, the open one last
+  std::vector<std::byte*> owned_;  // pool pages, in order
+};
+
+}  // namespace flare::runtime

@@ -1,0 +1,279 @@
+// The step loop and the commit order: gate preview → model commit → budget → gate commit → event.
+#include "runtime/engine.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "runtime/sampler/sampler.h"
+#include "runtime/scheduler.h"
+
+namespace flare::runtime {
+namespace {
+double ms_between(std::chrono::steady_clock::time_point a,
+                  std::chrono::steady_clock::time_point b) {
+  return std::chrono::duration<double, std::milli>(b - a).count();
+}
+}  // namespace
+
+// A request from submission to its last event.
+struct Engine::Active {
+  Request request;
+  std::shared_ptr<std::atomic<bool>> cancelled;
+  std::optional<SequenceMemory> memory;  // while running
+  std::vector<int32_t> tokens;           // prompt, then output
+  uint32_t n_prompt = 0;
+  uint32_t max_tokens = 0;      // output budget, capped by the context
+  uint32_t reserved_pages = 0;  // full pages that the worst case needs
+  std::vector<uint32_t> mask;
+  Clock::time_point submitted, admitted, first_token, last_token;
+  bool finished = false;
+
+  uint32_t n_generated() const { return static_cast<uint32_t>(tokens.size()) - n_prompt; }
+  uint32_t remaining() const { return static_cast<uint32_t>(tokens.size()) - memory->computed(); }
+};
+
+Engine::Engine(package::PreparedModel model, const EngineOptions& options)
+    : model_(std::move(model)),
+      options_(options),
+      runner_(model_, {options.cpu, options.memory, /*all_logits=*/false}) {
+  const uint32_t chunk = model_.capacity.prefill_chunk;
+  prefill_chunk_ = options.prefill_chunk == 0 ? chunk : std::min(options.prefill_chunk, chunk);
+  stats_.pages_total = runner_.pages().capacity();
+  thread_ = std::thread([this] { loop(); });
+}
+
+Engine::~Engine() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = quitting_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+Admission Engine::submit(Request request, Ticket* ticket) {
+  const uint64_t n_prompt = request.prompt.size();
+  if (n_prompt == 0) throw Error(Code::kInvalid, "prompt: empty, at least one token expected");
+  if (n_prompt + 1 > max_context())
+    throw Error(Code::kInvalid, "prompt: {} tokens and room for an answer exceed the context of {}",
+                n_prompt, max_context());
+  for (int32_t id : request.prompt)
+    if (id < 0 || static_cast<uint32_t>(id) >= model_.vocab_size)
+      throw Error(Code::kInvalid, "prompt: token id {} is outside 0..{}", id,
+                  model_.vocab_size - 1);
+
+  auto a = std::make_unique<Active>();
+  a->request = std::move(request);
+  a->cancelled = std::make_shared<std::atomic<bool>>(false);
+  a->n_prompt = static_cast<uint32_t>(n_prompt);
+  a->max_tokens =
+      static_cast<uint32_t>(std::min<uint64_t>(a->request.max_tokens, max_context() - n_prompt));
+  a->tokens = std::move(a->request.prompt);
+  a->reserved_pages = (a->n_prompt + a->max_tokens) / runner_.memory_plan().page_tokens;
+  a->submitted = Clock::now();
+  if (ticket) {
+    ticket->cancelled_ = a->cancelled;
+    ticket->wake_ = [this] {
+      const std::lock_guard lock(mutex_);
+      nudged_ = true;
+      wake_.notify_one();
+    };
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (stats_.failed) return Admission::kFailed;
+    if (stopping_) return Admission::kStopping;
+    if (stats_.waiting >= options_.max_pending &&
+        stats_.running >= runner_.memory_plan().max_concurrency)
+      return Admission::kQueueFull;
+    ++stats_.waiting;
+    inbox_.push_back(std::move(a));
+  }
+  wake_.notify_one();
+  return Admission::kAccepted;
+}
+
+EngineStats Engine::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+bool Engine::drain(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  return idle_.wait_until(lock, deadline,
+                          [this] { return stats_.running == 0 && stats_.waiting == 0; });
+}
+
+void Engine::loop() {
+  while (collect()) {
+    try {
+      drop_cancelled();
+      admit();
+      if (!active_.empty()) run_step();
+    } catch (const std::exception& e) {
+      fail_all(e.what());
+    }
+    publish_stats();
+  }
+  for (auto& a : active_) finish(*a, FinishReason::kCancelled);
+  active_.clear();
+  for (auto& a : waiting_) finish(*a, FinishReason::kCancelled);
+  waiting_.clear();
+  publish_stats();
+}
+
+// Waits for something to do and takes new requests in. False: leave.
+bool Engine::collect() {
+  std::unique_lock lock(mutex_);
+  const bool idle = active_.empty() && waiting_.empty();
+  if (idle) wake_.wait(lock, [this] { return quitting_ || nudged_ || !inbox_.empty(); });
+  nudged_ = false;
+  for (auto& a : inbox_) waiting_.push_back(std::move(a));
+  inbox_.clear();
+  return !quitting_;
+}
+
+void Engine::drop_cancelled() {
+  const auto gone = [this](std::unique_ptr<Active>& a) {
+    if (!a->cancelled->load(std::memory_order_relaxed)) return false;
+    finish(*a, FinishReason::kCancelled);
+    return true;
+  };
+  std::erase_if(waiting_, gone);
+  std::erase_if(active_, gone);
+}
+
+// In order of arrival: a request starts when a row is free and its worst case of pages is.
+void Engine::admit() {
+  while (!waiting_.empty() && active_.size() < runner_.memory_plan().max_concurrency) {
+    Active& a = *waiting_.front();
+    if (a.max_tokens == 0) {  // an answer of nothing: nothing to compute
+      a.admitted = Clock::now();
+      finish(a, FinishReason::kLength);
+      waiting_.pop_front();
+      continue;
+    }
+    if (reserved_pages_ + a.reserved_pages > runner_.pages().capacity()) return;
+    reserved_pages_ += a.reserved_pages;
+    a.memory.emplace(runner_.new_sequence());
+    a.admitted = Clock::now();
+    active_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+}
+
+const uint32_t* Engine::mask_of(Active& a) {
+  if (!a.request.constraint) return nullptr;
+  a.mask.assign((model_.vocab_size + 31) / 32, 0);
+  return a.request.constraint->fill_mask(a.mask) ? a.mask.data() : nullptr;
+}
+
+void Engine::run_step() {
+  std::vector<uint32_t> remaining;
+  for (const auto& a : active_) remaining.push_back(a->remaining());
+  const std::vector<uint32_t> rows =
+      schedule_rows(remaining, {model_.capacity.max_rows, prefill_chunk_});
+  std::vector<StepEntry> entries;
+  std::vector<Active*> drawing;
+  uint64_t prompt_rows = 0;
+  for (size_t i = 0; i < active_.size(); ++i) {
+    if (rows[i] == 0) continue;
+    Active& a = *active_[i];
+    const bool last = rows[i] == remaining[i];
+    entries.push_back(
+        {&*a.memory, std::span(a.tokens).subspan(a.memory->computed(), rows[i]), last});
+    if (a.memory->computed() < a.n_prompt) prompt_rows += rows[i];
+    if (last) drawing.push_back(&a);
+  }
+  runner_.step(entries);
+
+  std::vector<kernel::SampleParams> params;
+  for (Active* a : drawing)
+    params.push_back(sample_params(a->request.sampling, a->tokens, a->n_prompt, mask_of(*a)));
+  if (!params.empty()) {
+    const std::span<const int32_t> ids = runner_.sample(params);
+    for (size_t i = 0; i < drawing.size(); ++i) advance(*drawing[i], ids[i]);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    ++stats_.steps;
+    stats_.prompt_tokens += prompt_rows;
+    stats_.generated_tokens += drawing.size();
+  }
+  std::erase_if(active_, [](const auto& a) { return a->finished; });
+}
+
+void Engine::advance(Active& a, int32_t token) {
+  const Clock::time_point now = Clock::now();
+  if (a.n_generated() == 0) a.first_token = now;
+  a.last_token = now;
+  if (token < 0) return finish(a, FinishReason::kDeadEnd);
+  const bool is_stop = !a.request.ignore_stop_ids &&
+                       std::ranges::find(a.request.stop_ids, token) != a.request.stop_ids.end();
+  if (is_stop) {
+    a.tokens.push_back(token);  // counted as generated, never shown
+    return finish(a, FinishReason::kStopId, token);
+  }
+  OutputGate::Verdict verdict{1, false};
+  if (a.request.gate) verdict = a.request.gate->preview({&token, 1});
+  a.tokens.push_back(token);
+  if (a.request.constraint) a.request.constraint->advance(token);
+  if (a.request.gate) a.request.gate->commit(verdict.kept);
+
+  std::optional<FinishReason> reason;
+  if (verdict.stop) {
+    reason = FinishReason::kStopped;
+  } else if (a.n_generated() >= a.max_tokens) {
+    reason = a.tokens.size() >= max_context() ? FinishReason::kContext : FinishReason::kLength;
+  }
+  if (a.request.on_event && verdict.kept > 0) {
+    Event event;
+    event.tokens = {&token, 1};
+    a.request.on_event(event);
+  }
+  if (reason) finish(a, *reason);
+}
+
+void Engine::finish(Active& a, FinishReason reason, int32_t stop_id, std::string error) {
+  if (a.finished) return;
+  a.finished = true;
+  const Clock::time_point now = Clock::now();
+  Event event;
+  event.finished = reason;
+  event.stop_id = stop_id;
+  event.usage = {a.n_prompt, 0, a.n_generated()};
+  const bool started = a.admitted != Clock::time_point{};
+  const bool drew = a.first_token != Clock::time_point{};
+  event.timings.queue_ms = ms_between(a.submitted, started ? a.admitted : now);
+  if (started) event.timings.prefill_ms = ms_between(a.admitted, drew ? a.first_token : now);
+  if (drew) event.timings.decode_ms = ms_between(a.first_token, a.last_token);
+  event.error = std::move(error);
+  if (a.memory) {
+    reserved_pages_ -= a.reserved_pages;
+    a.memory.reset();
+  }
+  if (a.request.on_event) a.request.on_event(event);
+}
+
+// A step that throws is a defect: every request of the step ends, later ones may still work.
+void Engine::fail_all(const std::string& why) {
+  log_error("engine step failed: {}", why);
+  for (auto& a : active_) finish(*a, FinishReason::kFailed, -1, why);
+  active_.clear();
+  const std::lock_guard lock(mutex_);
+  stats_.failed = true;
+}
+
+void Engine::publish_stats() {
+  {
+    const std::lock_guard lock(mutex_);
+    stats_.running = static_cast<uint32_t>(active_.size());
+    stats_.waiting = static_cast<uint32_t>(waiting_.size() + inbox_.size());
+    stats_.pages_used = runner_.pages().used();
+  }
+  idle_.notify_all();
+}
+
+}  // namespace flare::runtime

@@ -1,0 +1,105 @@
+// The arithmetic of the memory plan.
+#include "runtime/memory_plan.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "base/progress.h"
+
+namespace flare::runtime {
+namespace {
+
+// package.md §11.5: A = ⌈T/20⌉ + 2G on CPUs, margin M = 64M.
+uint64_t budget_bytes(const MemoryWishes& wishes, uint64_t total, uint64_t available,
+                      uint64_t weights) {
+  const uint64_t allowance = (total + 19) / 20 + (uint64_t{2} << 30);
+  constexpr uint64_t kMargin = uint64_t{64} << 20;
+  // On small machines the allowance must not eat everything: half of what is free stays usable.
+  const uint64_t free = std::max(
+      available > allowance + kMargin ? available - allowance - kMargin : 0, available / 2);
+  // Mapped weights are file pages: they count as used but may already be resident and thus not be
+  // part of `available`.
+  const uint64_t usable = free + weights;
+  return wishes.limit_bytes ? std::min(*wishes.limit_bytes, usable) : usable;
+}
+
+uint64_t io_bytes(const package::PreparedModel& model) {
+  const package::Capacity& c = model.capacity;
+  uint64_t logits_rows = 0;
+  for (const package::CatalogEntry& e : model.ranks[0].catalog)
+    logits_rows = std::max<uint64_t>(logits_rows, static_cast<uint64_t>(e.plan.capacity.logits));
+  return checked_add(checked_mul(logits_rows, uint64_t{model.vocab_size} * sizeof(float), "logits"),
+                     uint64_t{c.max_rows} * 64);
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const package::PreparedModel& model, uint64_t scratch_bytes,
+                       const MemoryWishes& wishes, uint64_t total_memory, uint64_t available) {
+  const package::Rank& rank = model.ranks[0];
+  MemoryPlan plan;
+  plan.weights = rank.weight_bytes;
+  plan.scratch = scratch_bytes;
+  plan.io = io_bytes(model);
+  plan.row_bytes = rank.row.bytes;
+  plan.page_bytes = rank.page.bytes;
+  plan.page_tokens = rank.page.tokens;
+  plan.max_context = model.capacity.max_context;
+  plan.max_concurrency = model.capacity.max_concurrency;
+  plan.budget = budget_bytes(wishes, total_memory, available, plan.weights);
+
+  const uint64_t fixed = plan.weights + plan.scratch + plan.io;
+  const auto rest_for = [&](uint32_t sequences) -> int64_t {
+    return static_cast<int64_t>(plan.budget) -
+           static_cast<int64_t>(fixed + (sequences + 1) * plan.row_bytes);
+  };
+  while (plan.max_concurrency > 1 && !wishes.concurrency_given &&
+         rest_for(plan.max_concurrency) <
+             static_cast<int64_t>(plan.page_bytes * plan.pages_for(plan.max_context)))
+    plan.max_concurrency /= 2;
+  const int64_t rest = rest_for(plan.max_concurrency);
+  if (rest < static_cast<int64_t>(plan.page_bytes))
+    throw Error(
+        Code::kDoesNotFit,
+        "memory: weights {}, scratch {}, step buffers {} and {} rows of {} need {} more than "
+        "the {} that may be used",
+        human_bytes(plan.weights), human_bytes(plan.scratch), human_bytes(plan.io),
+        plan.max_concurrency + 1, human_bytes(plan.row_bytes),
+        human_bytes(static_cast<uint64_t>(static_cast<int64_t>(plan.page_bytes) - rest)),
+        human_bytes(plan.budget))
+        .set_hint("fewer concurrent requests (--max-concurrency), a smaller model or recipe");
+  if (plan.page_bytes > 0) {
+    const uint64_t fit = static_cast<uint64_t>(rest) / plan.page_bytes;
+    const uint64_t wanted = uint64_t{plan.pages_for(plan.max_context)} * plan.max_concurrency;
+    plan.pages = static_cast<uint32_t>(std::min(fit, wanted));
+    const uint64_t largest = uint64_t{plan.pages} * plan.page_tokens;
+    if (plan.pages < plan.pages_for(plan.max_context)) {
+      if (wishes.context_given)
+        throw Error(Code::kDoesNotFit, "--max-context {}: does not fit the memory, {} does",
+                    plan.max_context, largest);
+      plan.note = fmt::format("context lowered from {} to {} tokens to fit the memory",
+                              plan.max_context, largest);
+      plan.max_context = static_cast<uint32_t>(largest);
+    }
+  }
+  if (plan.max_concurrency < model.capacity.max_concurrency)
+    plan.note += fmt::format("{}concurrency lowered from {} to {} to fit the memory",
+                             plan.note.empty() ? "" : "; ", model.capacity.max_concurrency,
+                             plan.max_concurrency);
+  plan.rows = plan.max_concurrency + 1;
+  return plan;
+}
+
+std::string memory_plan_text(const MemoryPlan& plan) {
+  std::string text = fmt::format(
+      "memory: weights {} · scratch {} · step buffers {} · {} rows × {} · {} pages × {} = {} of {}",
+      human_bytes(plan.weights), human_bytes(plan.scratch), human_bytes(plan.io), plan.rows,
+      human_bytes(plan.row_bytes), plan.pages, human_bytes(plan.page_bytes),
+      human_bytes(plan.total()), human_bytes(plan.budget));
+  text += fmt::format("\nserves up to {} requests at once, {} tokens each", plan.max_concurrency,
+                      plan.max_context);
+  if (!plan.note.empty()) text += "\nnote: " + plan.note;
+  return text;
+}
+
+}  // namespace flare::runtime

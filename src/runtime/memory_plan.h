@@ -1,0 +1,47 @@
+// How much memory an engine will use, decided and printed before anything is allocated.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "package/prepared.h"
+
+namespace flare::runtime {
+
+// What the user fixed; absent values are chosen, and lowered where they do not fit.
+struct MemoryWishes {
+  bool context_given = false;           // capacity.max_context is the user's, not a default
+  bool concurrency_given = false;       // capacity.max_concurrency likewise
+  std::optional<uint64_t> limit_bytes;  // upper bound for everything below
+};
+
+struct MemoryPlan {
+  uint64_t weights = 0;  // stored bytes, mapped ones included
+  uint64_t scratch = 0;  // arena and workspace
+  uint64_t io = 0;       // step inputs, logits
+  uint64_t row_bytes = 0, page_bytes = 0;
+  uint32_t page_tokens = 128;
+  uint32_t rows = 0;   // continuation rows, the null row included
+  uint32_t pages = 0;  // pool pages
+  uint32_t max_context = 0;
+  uint32_t max_concurrency = 0;
+  uint64_t budget = 0;  // what may be used at most
+  std::string note;     // what was lowered and why; empty if nothing
+
+  uint64_t total() const { return weights + scratch + io + rows * row_bytes + pages * page_bytes; }
+  uint32_t pages_for(uint64_t tokens) const {
+    return static_cast<uint32_t>((tokens + page_tokens - 1) / page_tokens);
+  }
+};
+
+// Budget: package.md §11.5 (available memory less an allowance), capped by the limit. Pages cover
+// max_concurrency full contexts if they fit, at least one. Errors: kDoesNotFit with the shortfall
+// and the largest setting that fits.
+MemoryPlan plan_memory(const package::PreparedModel& model, uint64_t scratch_bytes,
+                       const MemoryWishes& wishes, uint64_t total_memory, uint64_t available);
+
+// A few lines for people.
+std::string memory_plan_text(const MemoryPlan& plan);
+
+}  // namespace flare::runtime

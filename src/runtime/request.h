@@ -1,0 +1,75 @@
+// A generation request as the engine sees it, and the events it answers with.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/seams.h"
+
+namespace flare::runtime {
+
+// serving.md S8; neutral values switch a step off.
+struct SamplingSettings {
+  float temperature = 1;
+  int32_t top_k = 0;
+  float top_p = 1;
+  float min_p = 0;
+  float repetition_penalty = 1;
+  int32_t repeat_last_n = 64;
+  float presence_penalty = 0;
+  float frequency_penalty = 0;
+  uint64_t seed = 0;
+  uint32_t choice = 0;   // index of this choice among several over one prompt
+  int32_t id_limit = 0;  // ids at or above are reserved rows; 0: none
+};
+
+enum class FinishReason {
+  kStopId,     // one of stop_ids was drawn
+  kStopped,    // the output gate ended the answer (stop string)
+  kLength,     // max_tokens reached
+  kContext,    // the context is full
+  kDeadEnd,    // the constraint left no legal token
+  kCancelled,  // on request, or the engine is stopping
+  kFailed,     // a defect; `error` says what
+};
+
+struct Usage {
+  uint32_t prompt_tokens = 0;
+  uint32_t cached_tokens = 0;  // not computed again
+  uint32_t generated_tokens = 0;
+};
+
+struct Timings {
+  double queue_ms = 0;    // submission to admission
+  double prefill_ms = 0;  // admission to first token
+  double decode_ms = 0;   // first to last token
+};
+
+struct Event {
+  std::span<const int32_t> tokens;       // newly committed; valid during the call
+  std::optional<FinishReason> finished;  // set in the last event
+  int32_t stop_id = -1;                  // kStopId: the id, which is not among `tokens`
+  Usage usage;
+  Timings timings;
+  std::string error;
+};
+
+struct Request {
+  std::vector<int32_t> prompt;  // at least one id
+  uint32_t max_tokens = UINT32_MAX;
+  SamplingSettings sampling;
+  std::vector<int32_t> stop_ids;
+  bool ignore_stop_ids = false;
+  std::unique_ptr<Constraint> constraint;  // may be null
+  std::unique_ptr<OutputGate> gate;        // may be null
+  // Called on the engine thread for every event; must return quickly and must not throw.
+  std::function<void(const Event&)> on_event;
+};
+
+}  // namespace flare::runtime
