@@ -16,6 +16,7 @@ namespace flare {
 namespace {
 
 using namespace std::string_literals;
+using namespace std::string_view_literals;
 
 using Parser = Json (*)(std::string_view, std::string_view, JsonLimits);
 
@@ -215,8 +216,7 @@ class TextMaker {
  private:
   uint64_t below(uint64_t n) { return random_() % n; }
   char letter() {
-    constexpr std::string_view letters("[]{}:,\"\\-+.eE0159 \n\tuntrfals\0\x1f\xc3\xa9\xed\xa0\xff",
-                                       40);
+    constexpr auto letters = "[]{}:,\"\\-+.eE0159 \n\tuntrfals\0\x1f\xc3\xa9\xed\xa0\xff"sv;
     return letters[below(letters.size())];
   }
   std::string pick(std::initializer_list<const char*> items) {
