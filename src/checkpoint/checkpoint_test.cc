@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/hash/sha256.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/test_folder.h"
 
@@ -40,7 +41,8 @@ Error refusal_of(const fs::path& path) {
 void expect_error(const Error& error, Code code, const std::vector<std::string>& parts) {
   EXPECT_EQ(code_name(error.code()), code_name(code)) << error.message();
   for (const std::string& part : parts)
-    EXPECT_NE(error.message().find(part), std::string::npos) << error.message() << " lacks " << part;
+    EXPECT_NE(error.message().find(part), std::string::npos)
+        << error.message() << " lacks " << part;
 }
 
 TEST(Checkpoint, ReadsAFolderWithOneFile) {
@@ -91,6 +93,25 @@ TEST(Checkpoint, ReadsShardsBehindAnIndex) {
     checkpoint.release(tensor);
     EXPECT_EQ(as_text(tensor.bytes), tensor.name) << "released pages are read again";
   }
+}
+
+// Count and digest by another reader: json and hashlib of Python over the same file.
+TEST(Checkpoint, ReadsTheBundledModelByteForByte) {
+  const Checkpoint checkpoint = Checkpoint::open(FLARE_SOURCE_DIR "/models/nano");
+  EXPECT_EQ(checkpoint.tensors().size(), 95u);
+  EXPECT_EQ(checkpoint.files().at(0).metadata().at(0), (std::pair<std::string, std::string>(
+                                                           "format", "pt")));
+  Sha256 digest;
+  for (const Tensor& tensor : checkpoint.tensors()) {
+    digest.update(as_bytes(tensor.name + std::string(1, '\0')));
+    digest.update(tensor.bytes);
+  }
+  EXPECT_EQ(to_hex(digest.finish()),
+            "c3797ea2344b775d849b0c2d7fb6cd43eb07d29062c929e039470ac4af1a4b5a");
+  const Tensor* embedding = checkpoint.find("model.embed_tokens.weight");
+  ASSERT_NE(embedding, nullptr);
+  EXPECT_EQ(embedding->dtype, DType::kBf16);
+  EXPECT_EQ(embedding->shape, (std::vector<uint64_t>{2048, 256}));
 }
 
 TEST(Checkpoint, SaysWhatItLookedFor) {

@@ -202,8 +202,8 @@ struct RowSplit {
       if (magnitude > (std::bit_cast<uint32_t>(values[worst]) & 0x7fffffffu)) worst = i;
     }
     throw Error(Code::kValue,
-                "row {} column {}: {} needs a scale above fp16, a magnitude below 65520·{} expected "
-                "for {}",
+                "row {} column {}: {} needs a scale above fp16, a magnitude below 65520·{} "
+                "expected for {}",
                 row, first_col + worst, values[worst], C::kQmax, C::kName);
   }
 
