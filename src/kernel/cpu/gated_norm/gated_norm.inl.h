@@ -1,0 +1,27 @@
+#include "kernel/cpu/norm.inl.h"
+
+void gated_norm(const LaunchArgs& args, Member& member) {
+  const OperandView& x = args.operands[0];
+  const OperandView& z = args.operands[1];
+  const float* w = args.operands[2].f32();
+  const OperandView& y = args.operands[3];
+  const int64_t width = args.operands[2].cols;
+  const float eps = static_cast<float>(args.immediates[0].r);
+  const int64_t groups = x.cols / width;
+  const auto part = member.share(x.rows * groups);
+  for (int64_t unit = part.first; unit < part.second; ++unit) {
+    const int64_t column = unit % groups * width;
+    const float* in = x.f32(unit / groups) + column;
+    const float* gate = z.f32(unit / groups) + column;
+    float* out = y.f32_out(unit / groups) + column;
+    const VF scale = splat(inverse_rms(in, width, eps));
+    int64_t i = 0;
+    for (; i + kLanes <= width; i += kLanes)
+      store(out + i, load(w + i) * (load(in + i) * scale) * silu(load(gate + i)));
+    if (i < width) {
+      const int64_t n = width - i;
+      store_n(out + i, load_n(w + i, n) * (load_n(in + i, n) * scale) * silu(load_n(gate + i, n)),
+              n);
+    }
+  }
+}

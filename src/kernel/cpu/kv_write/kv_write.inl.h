@@ -1,0 +1,37 @@
+// One head's record of one token.
+inline void write_record(const float* in, std::byte* region, bool bf16, int64_t record,
+                         int64_t width) {
+  if (!bf16) {
+    __builtin_memcpy(reinterpret_cast<float*>(region) + record * width, in,
+                     static_cast<size_t>(width) * 4);
+    return;
+  }
+  uint16_t* out = reinterpret_cast<uint16_t*>(region) + record * width;
+  int64_t i = 0;
+  for (; i + kLanes <= width; i += kLanes) store_bf16(out + i, load(in + i));
+  if (i < width) store_bf16_n(out + i, load_n(in + i, width - i), width - i);
+}
+
+void kv_write(const LaunchArgs& args, Member& member) {
+  const OperandView& k = args.operands[0];
+  const OperandView& v = args.operands[1];
+  const OperandView& k_region = args.operands[2];
+  const OperandView& v_region = args.operands[3];
+  const int64_t heads = args.immediates[0].i;
+  const StepInputs& step = *args.step;
+  const int64_t k_width = k.cols / heads;
+  const int64_t v_width = v.cols / heads;
+  const auto part = member.share(k.rows);
+  for (int64_t t = part.first; t < part.second; ++t) {
+    const int32_t b = step.row_sequence[t];
+    const int64_t p = step.sequence_past[b] + (t - step.sequence_begin[b]);
+    std::byte* page = step.page_tables[b][p / step.page_tokens];
+    for (int64_t h = 0; h < heads; ++h) {
+      const int64_t record = h * step.page_tokens + p % step.page_tokens;
+      write_record(k.f32(t) + h * k_width, page + k_region.offset,
+                   k_region.dtype == graph::DType::kBf16, record, k_width);
+      write_record(v.f32(t) + h * v_width, page + v_region.offset,
+                   v_region.dtype == graph::DType::kBf16, record, v_width);
+    }
+  }
+}

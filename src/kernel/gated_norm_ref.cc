@@ -1,0 +1,30 @@
+// Oracle of gated_norm.
+#include <cmath>
+
+#include "kernel/gated_norm.h"
+
+namespace flare::kernel {
+
+void gated_norm_ref(const LaunchArgs& args) {
+  const OperandView& x = args.operands[0];
+  const OperandView& z = args.operands[1];
+  const OperandView& w = args.operands[2];
+  const OperandView& y = args.operands[3];
+  for (int64_t t = 0; t < x.rows; ++t)
+    for (int64_t begin = 0; begin < x.cols; begin += w.cols) {
+      double sum = 0;
+      for (int64_t i = 0; i < w.cols; ++i) {
+        const double v = x.f32(t)[begin + i];
+        sum += v * v;
+      }
+      const double root = std::sqrt(sum / static_cast<double>(w.cols) + args.immediates[0].r);
+      for (int64_t i = 0; i < w.cols; ++i) {
+        const double gate = z.f32(t)[begin + i];
+        const double silu = gate / (1 + std::exp(-gate));
+        y.f32_out(t)[begin + i] =
+            static_cast<float>(w.f32()[i] * (x.f32(t)[begin + i] / root) * silu);
+      }
+    }
+}
+
+}  // namespace flare::kernel

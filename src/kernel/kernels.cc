@@ -1,0 +1,113 @@
+// The kernel table.
+#include "kernel/kernels.h"
+
+#include "kernel/cpu/embed/embed.h"
+#include "kernel/cpu/linear/linear.h"
+#include "kernel/cpu/ops.h"
+
+namespace flare::kernel {
+namespace {
+
+using graph::Op;
+
+// Columns: v2, v3, v4, vnni, bf16.
+constexpr KernelInfo kTable[] = {
+    {KernelId::kEmbed, "embed", Op::kEmbed, nullptr, {v2::embed}},
+    {KernelId::kLinearGeneric,
+     "linear_generic",
+     Op::kLinear,
+     linear_generic_workspace,
+     {v2::linear_generic, v3::linear_generic, v4::linear_generic}},
+    {KernelId::kLinearBf16,
+     "linear_bf16",
+     Op::kLinear,
+     linear_bf16_workspace,
+     {v2::linear_bf16, v3::linear_bf16, v4::linear_bf16, nullptr, bf16::linear_bf16}},
+    {KernelId::kLinearQ4G64,
+     "linear_q4_g64",
+     Op::kLinear,
+     linear_int8_workspace,
+     {v2::linear_q4_g64, v3::linear_q4_g64, nullptr, vnni::linear_q4_g64}},
+    {KernelId::kLinearQ6G64,
+     "linear_q6_g64",
+     Op::kLinear,
+     linear_int8_workspace,
+     {v2::linear_q6_g64, v3::linear_q6_g64, nullptr, vnni::linear_q6_g64}},
+    {KernelId::kLinearQ8G32,
+     "linear_q8_g32",
+     Op::kLinear,
+     linear_int8_workspace,
+     {v2::linear_q8_g32, v3::linear_q8_g32, nullptr, vnni::linear_q8_g32}},
+    {KernelId::kRmsNorm,
+     "rms_norm",
+     Op::kRmsNorm,
+     nullptr,
+     {v2::rms_norm, v3::rms_norm, v4::rms_norm}},
+    {KernelId::kAdd, "add", Op::kAdd, nullptr, {v2::add, v3::add, v4::add}},
+    {KernelId::kSwiglu, "swiglu", Op::kSwiglu, nullptr, {v2::swiglu, v3::swiglu, v4::swiglu}},
+    {KernelId::kGateMul,
+     "gate_mul",
+     Op::kGateMul,
+     nullptr,
+     {v2::gate_mul, v3::gate_mul, v4::gate_mul}},
+    {KernelId::kRope, "rope", Op::kRope, nullptr, {v2::rope, v3::rope, v4::rope}},
+    {KernelId::kKvWrite,
+     "kv_write",
+     Op::kKvWrite,
+     nullptr,
+     {v2::kv_write, v3::kv_write, v4::kv_write}},
+    {KernelId::kAttention,
+     "attention",
+     Op::kAttention,
+     attention_workspace_bytes,
+     {v2::attention, v3::attention, v4::attention}},
+    {KernelId::kConvCausal,
+     "conv_causal",
+     Op::kConvCausal,
+     nullptr,
+     {v2::conv_causal, v3::conv_causal, v4::conv_causal}},
+    {KernelId::kGatedDelta,
+     "gated_delta",
+     Op::kGatedDelta,
+     gated_delta_workspace_bytes,
+     {v2::gated_delta, v3::gated_delta, v4::gated_delta}},
+    {KernelId::kGatedNorm,
+     "gated_norm",
+     Op::kGatedNorm,
+     nullptr,
+     {v2::gated_norm, v3::gated_norm, v4::gated_norm}},
+    {KernelId::kGatherRows,
+     "gather_rows",
+     Op::kGatherRows,
+     nullptr,
+     {v2::gather_rows, v3::gather_rows, v4::gather_rows}},
+    {KernelId::kTap, "tap", Op::kTap, nullptr, {v2::tap, v3::tap, v4::tap}},
+    {KernelId::kSample,
+     "sample",
+     Op::kSample,
+     sample_workspace_bytes,
+     {v2::sample, v3::sample, v4::sample}},
+};
+
+// An id is an index: the table holds every kernel, in the order of ids, with its lowest level.
+constexpr bool table_is_whole() {
+  if (std::size(kTable) != kKernels) return false;
+  for (int i = 0; i < kKernels; ++i)
+    if (static_cast<int>(kTable[i].id) != i || kTable[i].fn[0] == nullptr) return false;
+  return true;
+}
+static_assert(table_is_whole());
+
+}  // namespace
+
+const KernelInfo& kernel_info(KernelId id) { return kTable[static_cast<int>(id)]; }
+
+std::string_view kernel_name(uint16_t id) { return id < kKernels ? kTable[id].name : "?"; }
+
+KernelFn kernel_function(KernelId id, Isa isa) {
+  int level = static_cast<int>(isa);
+  while (kTable[static_cast<int>(id)].fn[level] == nullptr) --level;
+  return kTable[static_cast<int>(id)].fn[level];
+}
+
+}  // namespace flare::kernel
