@@ -1,0 +1,146 @@
+// Rendering, encoding, and the bridge from engine events to text events.
+#include "server/service/service.h"
+
+#include <ctime>
+#include <random>
+
+#include "base/error.h"
+#include "server/service/text_gate.h"
+
+namespace flare::server {
+namespace {
+
+uint64_t random_seed() {
+  std::random_device random;
+  return (static_cast<uint64_t>(random()) << 32 | random()) >> 1;  // fits a signed 64-bit field
+}
+
+// Binds a gate (owned by the engine's request) to the sink of one answer.
+class Answer {
+ public:
+  Answer(TextGate* gate, TextSink sink) : gate_(gate), sink_(std::move(sink)) {}
+
+  void on_event(const runtime::Event& event) {
+    TextEvent out;
+    out.tokens.assign(event.tokens.begin(), event.tokens.end());
+    if (gate_) out.text = event.finished ? gate_->finish() : gate_->take();
+    if (event.finished) {
+      out.finished = event.finished;
+      out.usage = event.usage;
+      out.timings = event.timings;
+      out.error = event.error;
+      if (gate_) out.stop_string = gate_->matched();
+    }
+    if (!out.text.empty() || !out.tokens.empty() || out.finished) sink_(out);
+  }
+
+ private:
+  TextGate* gate_;
+  TextSink sink_;
+};
+
+}  // namespace
+
+Service::Service(runtime::Engine& engine) : engine_(engine) {
+  const package::FrontendBlock& block = engine.model().frontend;
+  const std::string& source = engine.model().source;
+  if (block.tokenizer_json)
+    tokenizer_ = frontend::Tokenizer::from_json(*block.tokenizer_json, source + ": tokenizer.json");
+  if (block.chat_template)
+    template_ = frontend::Template::parse(*block.chat_template, source + ": chat template");
+  if (block.tool_template)
+    tool_template_ = frontend::Template::parse(*block.tool_template, source + ": tool template");
+}
+
+const frontend::Tokenizer& Service::tokenizer() const {
+  if (!tokenizer_)
+    throw Error(Code::kInvalid, "{}: has no tokenizer.json, so it takes token ids only",
+                engine_.model().source);
+  return *tokenizer_;
+}
+
+GenerateSettings Service::default_settings() const {
+  const package::SamplingDefaults& d = engine_.model().frontend.sampling;
+  GenerateSettings settings;
+  settings.sampling.temperature = d.temperature;
+  settings.sampling.top_k = d.top_k;
+  settings.sampling.top_p = d.top_p;
+  settings.sampling.min_p = d.min_p;
+  settings.sampling.repetition_penalty = d.repetition_penalty;
+  settings.sampling.presence_penalty = d.presence_penalty;
+  settings.sampling.frequency_penalty = d.frequency_penalty;
+  settings.sampling.seed = random_seed();
+  return settings;
+}
+
+frontend::MarkedText Service::render(const Conversation& conversation) const {
+  if (!template_)
+    throw Error(Code::kInvalid, "{}: has no chat template, so it takes raw prompts only",
+                engine_.model().source);
+  const package::FrontendBlock& block = engine_.model().frontend;
+  Json variables = Json::object();
+  if (conversation.template_kwargs.is_object())
+    for (const auto& [name, value] : conversation.template_kwargs.as_object())
+      variables.set(name, value);
+  variables.set("messages", conversation.messages);
+  const bool with_tools = conversation.tools.is_array() && !conversation.tools.as_array().empty();
+  if (with_tools) variables.set("tools", conversation.tools);
+  variables.set("add_generation_prompt", conversation.add_generation_prompt);
+  variables.set("bos_token", block.bos_token);
+  variables.set("eos_token", block.eos_token);
+  const frontend::Template& chosen = with_tools && tool_template_ ? *tool_template_ : *template_;
+  return chosen.render(variables, {"bos_token", "eos_token"}, std::time(nullptr));
+}
+
+std::vector<int32_t> Service::encode_prompt(const frontend::MarkedText& rendered) const {
+  return tokenizer().encode(rendered);
+}
+
+std::vector<int32_t> Service::encode_raw(std::string_view text) const {
+  std::vector<int32_t> plain = tokenizer().encode(text, {false, true});
+  std::vector<int32_t> full = tokenizer().encode(text, {true, true});
+  // A text that spells the prefix out already has it.
+  const std::string& bos = engine_.model().frontend.bos_token;
+  return !bos.empty() && text.starts_with(bos) ? plain : full;
+}
+
+runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettings settings,
+                                     TextSink sink, runtime::Ticket* ticket) {
+  runtime::Request request;
+  request.prompt = std::move(prompt);
+  request.max_tokens = settings.max_tokens;
+  request.sampling = settings.sampling;
+  request.stop_ids = engine_.model().frontend.stop_ids;
+  request.ignore_stop_ids = settings.ignore_stop_ids;
+  request.constraint = std::move(settings.constraint);
+  TextGate* gate = nullptr;
+  if (tokenizer_) {
+    request.sampling.id_limit = tokenizer_->id_limit();
+    auto owned = std::make_unique<TextGate>(*tokenizer_, std::move(settings.stop));
+    gate = owned.get();
+    request.gate = std::move(owned);
+  }
+  request.on_event = [answer = std::make_shared<Answer>(gate, std::move(sink))](
+                         const runtime::Event& event) { answer->on_event(event); };
+  return engine_.submit(std::move(request), ticket);
+}
+
+std::string_view finish_reason_text(runtime::FinishReason reason) {
+  using runtime::FinishReason;
+  switch (reason) {
+    case FinishReason::kStopId:
+    case FinishReason::kStopped:
+      return "stop";
+    case FinishReason::kLength:
+    case FinishReason::kContext:
+    case FinishReason::kDeadEnd:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kFailed:
+      return "error";
+  }
+  return "error";
+}
+
+}  // namespace flare::server

@@ -1,0 +1,84 @@
+// The service: messages → tokens → text, without HTTP. `flare run`, `chat` and `generate` use it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json/json.h"
+#include "frontend/template/template.h"
+#include "frontend/tokenizer/tokenizer.h"
+#include "runtime/engine.h"
+
+namespace flare::server {
+
+// A conversation as the template sees it (already in OpenAI's message shape).
+struct Conversation {
+  Json messages = Json::array();
+  Json tools;            // null: none
+  Json template_kwargs;  // object or null: further template variables
+  bool add_generation_prompt = true;
+};
+
+struct GenerateSettings {
+  runtime::SamplingSettings sampling;
+  uint32_t max_tokens = UINT32_MAX;
+  std::vector<std::string> stop;  // stop strings, each nonempty
+  bool ignore_stop_ids = false;
+  std::unique_ptr<runtime::Constraint> constraint;
+};
+
+// One piece of an answer. The last one has `finished`.
+struct TextEvent {
+  std::string text;             // valid UTF-8, may be empty
+  std::vector<int32_t> tokens;  // newly generated ids that stay in the answer
+  std::optional<runtime::FinishReason> finished;
+  std::string stop_string;  // kStopped: the one that matched
+  runtime::Usage usage;
+  runtime::Timings timings;
+  std::string error;
+};
+using TextSink = std::function<void(const TextEvent&)>;
+
+// Immutable after construction but for the engine it feeds; any thread. The engine outlives it.
+class Service {
+ public:
+  // Parses tokenizer and template of the model's frontend block. Errors: kInvalid (either cannot be
+  // parsed: the model then cannot serve text; the message names line and construct).
+  explicit Service(runtime::Engine& engine);
+
+  runtime::Engine& engine() { return engine_; }
+  const std::string& model_name() const { return engine_.model().name; }
+  bool has_tokenizer() const { return tokenizer_.has_value(); }
+  bool has_template() const { return template_.has_value(); }
+  // kInvalid with what is missing.
+  const frontend::Tokenizer& tokenizer() const;
+
+  // The model's defaults with a random seed.
+  GenerateSettings default_settings() const;
+  // The rendered prompt. Errors: kInvalid (no template; template errors with line and cause).
+  frontend::MarkedText render(const Conversation& conversation) const;
+  std::vector<int32_t> encode_prompt(const frontend::MarkedText& rendered) const;
+  // Raw text with the tokenizer's own prefix (BOS) unless it begins with it.
+  std::vector<int32_t> encode_raw(std::string_view text) const;
+
+  // Starts an answer. `sink` runs on the engine thread, must be quick and must not throw. Without a
+  // tokenizer events carry tokens and no text. Errors as Engine::submit.
+  runtime::Admission generate(std::vector<int32_t> prompt, GenerateSettings settings, TextSink sink,
+                              runtime::Ticket* ticket);
+
+ private:
+  runtime::Engine& engine_;
+  std::optional<frontend::Tokenizer> tokenizer_;
+  std::optional<frontend::Template> template_;
+  std::optional<frontend::Template> tool_template_;
+};
+
+// "stop", "length", … as OpenAI's finish_reason.
+std::string_view finish_reason_text(runtime::FinishReason reason);
+
+}  // namespace flare::server
