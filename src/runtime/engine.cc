@@ -43,13 +43,15 @@ Engine::Engine(package::PreparedModel model, const EngineOptions& options)
   thread_ = std::thread([this] { loop(); });
 }
 
-Engine::~Engine() {
+Engine::~Engine() { stop(); }
+
+void Engine::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = quitting_ = true;
   }
   wake_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 Admission Engine::submit(Request request, Ticket* ticket) {

@@ -54,7 +54,6 @@ class Engine {
  public:
   // Prepares back end, pools and plans, then starts the engine thread. Errors: kDoesNotFit.
   Engine(package::PreparedModel model, const EngineOptions& options);
-  // Cancels what is running and joins the thread.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -72,6 +71,8 @@ class Engine {
   // No new requests from now on; returns when nothing is running any more or the deadline passes.
   // True if everything ended by itself.
   bool drain(std::chrono::steady_clock::time_point deadline);
+  // Cancels what is running and joins the engine thread; submit() answers kStopping from then on.
+  void stop();
 
  private:
   struct Active;

@@ -1,0 +1,33 @@
+// OpenAI error bodies.
+#include "server/api/errors.h"
+
+namespace flare::server {
+namespace {
+
+std::string_view type_of(int status) {
+  switch (status) {
+    case 401: return "authentication_error";
+    case 403: return "permission_error";
+    case 404: return "not_found_error";
+    case 429: return "rate_limit_error";
+    default: return status >= 500 ? "server_error" : "invalid_request_error";
+  }
+}
+
+}  // namespace
+
+Json openai_error(const ApiError& error) {
+  return Json::object({{"error", Json::object({{"message", error.message},
+                                               {"type", type_of(error.status)},
+                                               {"param", error.param.empty() ? Json() : Json(error.param)},
+                                               {"code", error.code}})}});
+}
+
+void respond_error(http::Exchange& exchange, const ApiError& error) {
+  http::Headers headers;
+  if (error.status == 429 || error.status == 503) headers.emplace_back("Retry-After", "1");
+  if (error.status == 405) headers.emplace_back("Allow", error.param);
+  exchange.respond(error.status, "application/json", openai_error(error).to_text(), std::move(headers));
+}
+
+}  // namespace flare::server

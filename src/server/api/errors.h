@@ -1,0 +1,24 @@
+// Request errors as the protocols name them (serving.md S3).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/json/json.h"
+#include "server/http/http.h"
+
+namespace flare::server {
+
+// Ends one request with an HTTP status and a code. `param` is the field, or empty.
+struct ApiError {
+  int status = 400;
+  std::string code;
+  std::string message;
+  std::string param;
+};
+
+// {"error":{"message","type","param","code"}}.
+Json openai_error(const ApiError& error);
+void respond_error(http::Exchange& exchange, const ApiError& error);
+
+}  // namespace flare::server

@@ -1,0 +1,78 @@
+// The HTTP façade: requests in, responses and event streams out. Transport details stay behind it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace flare::server::http {
+
+struct Request {
+  std::string method;
+  std::string path;   // decoded, without the query
+  std::string query;  // as sent, without '?'
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string body;
+  std::string id;  // x-request-id of the client if printable, else our own
+
+  // First value of a header (names compared without case); empty if absent.
+  std::string_view header(std::string_view name) const;
+};
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+// One request's answer. Any thread; calls after the client is gone do nothing.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  // A complete response. Exactly one of respond() or begin_stream() per exchange.
+  virtual void respond(int status, std::string_view content_type, std::string body,
+                       Headers headers = {}) = 0;
+  // 200 text/event-stream; pings keep it alive while nothing is written.
+  virtual void begin_stream(Headers headers = {}) = 0;
+  virtual void write(std::string bytes) = 0;
+  virtual void end() = 0;
+  // `gone` runs once, on a transport thread, if the client disappears or stops reading before the
+  // answer is complete; at once if it already has.
+  virtual void on_disconnect(std::function<void()> gone) = 0;
+};
+
+// Runs on a worker thread; must not throw. It may keep the exchange and answer later.
+using Handler = std::function<void(Request, std::shared_ptr<Exchange>)>;
+
+struct Options {
+  std::string host = "127.0.0.1";
+  uint16_t port = 8000;  // 0: any free one
+  int workers = 2;       // threads for handlers
+  uint64_t max_body_bytes = uint64_t{64} << 20;
+  uint32_t max_header_bytes = 32 << 10;
+  uint32_t max_connections = 1024;
+  int idle_seconds = 75;    // keep-alive without a request
+  int header_seconds = 10;  // from first byte to the end of the header
+  int body_seconds = 120;   // from the end of the header to the end of the body
+  int ping_seconds = 5;     // silence in a stream before a comment line
+  uint64_t max_unread_bytes = uint64_t{4} << 20;  // output a client has not taken
+  int stall_seconds = 30;                         // a write without progress
+};
+
+// Listens from construction. Exchanges must not be used after the server is gone: stop what answers
+// them first. Errors: kUsage (address), kNetwork (bind).
+class Server {
+ public:
+  Server(const Options& options, Handler handler);
+  ~Server();
+  uint16_t port() const;
+  // No new connections or requests; running exchanges go on.
+  void stop_accepting();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace flare::server::http

@@ -1,0 +1,495 @@
+// Boost.Beast and Asio coroutines behind the façade: one IO thread, a pool of handler threads.
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http.hpp>
+#include <deque>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "server/http/http.h"
+
+namespace flare::server::http {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace bhttp = boost::beast::http;
+using asio::use_awaitable;
+using asio::ip::tcp;
+using namespace std::chrono_literals;
+using boost::system::error_code;
+
+constexpr std::string_view kServerName = "flare";
+
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  const auto hex = [](char c) -> int {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size() && hex(text[i + 1]) >= 0 && hex(text[i + 2]) >= 0) {
+      out += static_cast<char>(hex(text[i + 1]) * 16 + hex(text[i + 2]));
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+std::string fresh_request_id() {
+  static thread_local std::mt19937_64 random{std::random_device{}()};
+  return fmt::format("req_{:016x}", random());
+}
+
+bool is_printable(std::string_view text) {
+  return std::ranges::all_of(text, [](unsigned char c) { return c > 0x20 && c < 0x7f; });
+}
+
+std::string error_body(std::string_view code, std::string_view message) {
+  return fmt::format(
+      R"({{"error":{{"message":"{}","type":"invalid_request_error","param":null,"code":"{}"}}}})",
+      message, code);
+}
+
+// Output of one exchange on its way to the IO thread. The mutex guards every field but ioc_.
+class ExchangeImpl : public Exchange, public std::enable_shared_from_this<ExchangeImpl> {
+ public:
+  ExchangeImpl(asio::io_context& ioc, uint64_t max_unread)
+      : ioc_(ioc), timer_(ioc), max_unread_(max_unread) {}
+
+  void respond(int status, std::string_view content_type, std::string body,
+               Headers headers) override {
+    const std::lock_guard lock(mutex_);
+    if (started_ || gone_) return;
+    started_ = ended_ = true;
+    status_ = status;
+    content_type_ = content_type;
+    headers_ = std::move(headers);
+    queue_.push_back(std::move(body));
+    wake();
+  }
+  void begin_stream(Headers headers) override {
+    const std::lock_guard lock(mutex_);
+    if (started_ || gone_) return;
+    started_ = streaming_ = true;
+    headers_ = std::move(headers);
+    wake();
+  }
+  void write(std::string bytes) override {
+    std::function<void()> gone;
+    {
+      const std::lock_guard lock(mutex_);
+      if (gone_ || ended_ || bytes.empty()) return;
+      queued_bytes_ += bytes.size();
+      queue_.push_back(std::move(bytes));
+      if (queued_bytes_ > max_unread_) gone = mark_gone();
+      wake();
+    }
+    if (gone) gone();
+  }
+  void end() override {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    wake();
+  }
+  void on_disconnect(std::function<void()> gone) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!gone_) {
+        on_gone_ = std::move(gone);
+        return;
+      }
+    }
+    gone();
+  }
+
+  // The rest runs on the IO thread.
+  struct Output {
+    bool started = false, streaming = false, ended = false, gone = false;
+    std::string bytes;
+  };
+  Output take() {
+    const std::lock_guard lock(mutex_);
+    Output out{started_, streaming_, ended_, gone_, {}};
+    for (std::string& part : queue_) out.bytes += part;
+    queue_.clear();
+    queued_bytes_ = 0;
+    return out;
+  }
+  // Returns when there may be something to take, or after `limit`.
+  asio::awaitable<void> wait(std::chrono::steady_clock::duration limit) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (signalled_) {
+        signalled_ = false;
+        co_return;
+      }
+      timer_.expires_after(limit);
+      waiting_ = true;
+    }
+    error_code ignored;
+    co_await timer_.async_wait(asio::redirect_error(use_awaitable, ignored));
+    const std::lock_guard lock(mutex_);
+    waiting_ = signalled_ = false;
+  }
+  void client_gone() {
+    std::function<void()> gone;
+    {
+      const std::lock_guard lock(mutex_);
+      gone = mark_gone();
+    }
+    if (gone) gone();
+  }
+  int status() const { return status_; }
+  const std::string& content_type() const { return content_type_; }
+  const Headers& headers() const { return headers_; }
+
+ private:
+  void wake() {  // mutex_ held
+    signalled_ = true;
+    if (waiting_) asio::post(ioc_, [self = shared_from_this()] { self->timer_.cancel(); });
+  }
+  std::function<void()> mark_gone() {  // mutex_ held
+    if (gone_) return {};
+    gone_ = true;
+    return std::exchange(on_gone_, {});
+  }
+
+  asio::io_context& ioc_;
+  asio::steady_timer timer_;  // IO thread
+  const uint64_t max_unread_;
+  std::mutex mutex_;
+  bool started_ = false, streaming_ = false, ended_ = false, gone_ = false;
+  bool signalled_ = false, waiting_ = false;
+  int status_ = 200;
+  std::string content_type_;
+  Headers headers_;
+  std::deque<std::string> queue_;
+  uint64_t queued_bytes_ = 0;
+  std::function<void()> on_gone_;
+};
+
+}  // namespace
+
+std::string_view Request::header(std::string_view name) const {
+  for (const auto& [key, value] : headers)
+    if (beast::iequals(key, name)) return value;
+  return {};
+}
+
+struct Server::Impl {
+  Impl(const Options& o, Handler h)
+      : options(o), handler(std::move(h)), workers(static_cast<size_t>(o.workers)), acceptor(ioc) {}
+
+  Options options;
+  Handler handler;
+  asio::io_context ioc{1};
+  asio::thread_pool workers;
+  tcp::acceptor acceptor;
+  uint16_t port = 0;
+  uint32_t connections = 0;  // IO thread
+  std::atomic<bool> draining{false};
+  std::thread io_thread;
+
+  void listen();
+  asio::awaitable<void> accept_loop();
+  asio::awaitable<void> session(tcp::socket socket);
+  asio::awaitable<bool> serve_one(beast::tcp_stream& stream, beast::flat_buffer& buffer);
+  asio::awaitable<bool> read_request(beast::tcp_stream& stream, beast::flat_buffer& buffer,
+                                     bhttp::request_parser<bhttp::string_body>& parser);
+  asio::awaitable<bool> refuse(beast::tcp_stream& stream, int status, std::string_view code,
+                               std::string_view message);
+  asio::awaitable<bool> answer(beast::tcp_stream& stream, ExchangeImpl& exchange,
+                               const std::string& request_id, unsigned version, bool keep_alive,
+                               bool head);
+  asio::awaitable<bool> stream_out(beast::tcp_stream& stream, ExchangeImpl& exchange,
+                                   bhttp::response<bhttp::empty_body> header, bool chunked);
+};
+
+void Server::Impl::listen() {
+  error_code ec;
+  const auto address =
+      asio::ip::make_address(options.host == "localhost" ? "127.0.0.1" : options.host, ec);
+  if (ec) throw Error(Code::kUsage, "--host {}: an IP address expected", quote(options.host));
+  const tcp::endpoint endpoint(address, options.port);
+  acceptor.open(endpoint.protocol());
+  acceptor.set_option(asio::socket_base::reuse_address(true));
+  acceptor.bind(endpoint, ec);
+  if (ec)
+    throw Error(Code::kNetwork, "{}:{}: cannot be bound: {}", options.host, options.port,
+                ec.message())
+        .set_hint("choose another --port; 0 picks a free one");
+  acceptor.listen();
+  port = acceptor.local_endpoint().port();
+}
+
+asio::awaitable<void> Server::Impl::accept_loop() {
+  while (!draining) {
+    error_code ec;
+    tcp::socket socket = co_await acceptor.async_accept(asio::redirect_error(use_awaitable, ec));
+    if (ec == asio::error::operation_aborted) co_return;
+    if (ec) {  // out of descriptors, for one: wait for some to close
+      asio::steady_timer pause(ioc, 50ms);
+      co_await pause.async_wait(asio::redirect_error(use_awaitable, ec));
+      continue;
+    }
+    if (connections >= options.max_connections) continue;  // closes the socket
+    socket.set_option(tcp::no_delay(true), ec);
+    ++connections;
+    asio::co_spawn(ioc, session(std::move(socket)), [this](std::exception_ptr) { --connections; });
+  }
+}
+
+asio::awaitable<void> Server::Impl::session(tcp::socket socket) {
+  beast::tcp_stream stream(std::move(socket));
+  beast::flat_buffer buffer;
+  try {
+    while (co_await serve_one(stream, buffer)) {
+    }
+  } catch (const boost::system::system_error&) {
+    // The connection failed; its exchange has been told.
+  }
+  error_code ignored;
+  stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
+}
+
+asio::awaitable<bool> Server::Impl::refuse(beast::tcp_stream& stream, int status,
+                                           std::string_view code, std::string_view message) {
+  bhttp::response<bhttp::string_body> response{static_cast<bhttp::status>(status), 11};
+  response.set(bhttp::field::server, beast::string_view(kServerName.data(), kServerName.size()));
+  response.set(bhttp::field::content_type, "application/json");
+  response.set("x-request-id", fresh_request_id());
+  response.body() = error_body(code, message);
+  response.keep_alive(false);
+  response.prepare_payload();
+  stream.expires_after(std::chrono::seconds(options.stall_seconds));
+  co_await bhttp::async_write(stream, response, use_awaitable);
+  co_return false;
+}
+
+// False: the connection is done (a refusal has been sent where one is due).
+asio::awaitable<bool> Server::Impl::read_request(
+    beast::tcp_stream& stream, beast::flat_buffer& buffer,
+    bhttp::request_parser<bhttp::string_body>& parser) {
+  parser.header_limit(options.max_header_bytes);
+  parser.body_limit(options.max_body_bytes);
+  error_code ec;
+  if (buffer.size() == 0) {  // idle until the first byte
+    stream.expires_after(std::chrono::seconds(options.idle_seconds));
+    const size_t n = co_await stream.async_read_some(buffer.prepare(4096),
+                                                     asio::redirect_error(use_awaitable, ec));
+    if (ec) co_return false;
+    buffer.commit(n);
+  }
+  stream.expires_after(std::chrono::seconds(options.header_seconds));
+  co_await bhttp::async_read_header(stream, buffer, parser,
+                                    asio::redirect_error(use_awaitable, ec));
+  if (ec == bhttp::error::header_limit)
+    co_return co_await refuse(stream, 431, "headers_too_large", "request headers are too large");
+  if (ec == beast::error::timeout)
+    co_return co_await refuse(stream, 408, "request_timeout", "the request header took too long");
+  if (ec == bhttp::error::end_of_stream || ec == asio::error::connection_reset ||
+      ec == asio::error::operation_aborted || ec == bhttp::error::partial_message)
+    co_return false;
+  if (ec == bhttp::error::body_limit)
+    co_return co_await refuse(stream, 413, "body_too_large", "the request body is too large");
+  if (ec) co_return co_await refuse(stream, 400, "invalid_request", "malformed HTTP request");
+  if (beast::iequals(parser.get()[bhttp::field::expect], "100-continue")) {
+    static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+    co_await asio::async_write(stream, asio::buffer(kContinue), use_awaitable);
+  }
+  stream.expires_after(std::chrono::seconds(options.body_seconds));
+  co_await bhttp::async_read(stream, buffer, parser, asio::redirect_error(use_awaitable, ec));
+  if (ec == bhttp::error::body_limit)
+    co_return co_await refuse(stream, 413, "body_too_large", "the request body is too large");
+  if (ec == beast::error::timeout)
+    co_return co_await refuse(stream, 408, "request_timeout", "the request body took too long");
+  co_return !ec;
+}
+
+asio::awaitable<bool> Server::Impl::serve_one(beast::tcp_stream& stream,
+                                              beast::flat_buffer& buffer) {
+  bhttp::request_parser<bhttp::string_body> parser;
+  if (!co_await read_request(stream, buffer, parser)) co_return false;
+  auto message = parser.release();
+  Request request;
+  request.method = std::string(message.method_string());
+  const std::string target(message.target());
+  const size_t question = target.find('?');
+  request.path = percent_decoded(std::string_view(target).substr(0, question));
+  if (question != std::string::npos) request.query = target.substr(question + 1);
+  for (const auto& field : message)
+    request.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+  const std::string_view theirs = request.header("x-request-id");
+  request.id = !theirs.empty() && theirs.size() <= 128 && is_printable(theirs) ? std::string(theirs)
+                                                                               : fresh_request_id();
+  const std::string id = request.id;
+  const bool head = request.method == "HEAD";
+  const bool keep_alive = message.keep_alive() && !draining;
+  request.body = std::move(message.body());
+
+  auto exchange = std::make_shared<ExchangeImpl>(ioc, options.max_unread_bytes);
+  asio::post(workers, [this, exchange, request = std::move(request)]() mutable {
+    handler(std::move(request), exchange);
+  });
+  bool again = false;
+  try {
+    again = co_await answer(stream, *exchange, id, message.version(), keep_alive, head);
+  } catch (const boost::system::system_error&) {
+    exchange->client_gone();
+    throw;
+  }
+  co_return again;
+}
+
+asio::awaitable<bool> Server::Impl::answer(beast::tcp_stream& stream, ExchangeImpl& exchange,
+                                           const std::string& request_id, unsigned version,
+                                           bool keep_alive, bool head) {
+  using namespace asio::experimental::awaitable_operators;
+  stream.expires_never();
+  bool watch = true;  // until bytes of a next request arrive, readability means the client left
+  ExchangeImpl::Output output;
+  while (!(output = exchange.take()).started) {
+    if (output.gone) co_return false;
+    if (!watch) {
+      co_await exchange.wait(1h);
+      continue;
+    }
+    const auto which = co_await (exchange.wait(1h) ||
+                                 stream.socket().async_wait(tcp::socket::wait_read, use_awaitable));
+    if (which.index() == 0) continue;
+    char byte;
+    error_code ec;
+    const size_t n = stream.socket().receive(asio::buffer(&byte, 1), tcp::socket::message_peek, ec);
+    if (ec || n == 0) {
+      exchange.client_gone();
+      co_return false;
+    }
+    watch = false;
+  }
+  const unsigned http_version = version == 10 ? 10 : 11;
+  bhttp::response<bhttp::empty_body> header{static_cast<bhttp::status>(exchange.status()),
+                                            http_version};
+  header.set(bhttp::field::server, beast::string_view(kServerName.data(), kServerName.size()));
+  header.set("x-request-id", request_id);
+  for (const auto& [name, value] : exchange.headers()) header.set(name, value);
+  if (output.streaming) {
+    const bool chunked = http_version == 11;
+    header.set(bhttp::field::content_type, "text/event-stream; charset=utf-8");
+    header.set(bhttp::field::cache_control, "no-store");
+    header.set("X-Accel-Buffering", "no");
+    header.keep_alive(keep_alive && chunked);
+    header.chunked(chunked);
+    // What was taken with the start goes out after the header.
+    if (!output.bytes.empty()) exchange.write(std::move(output.bytes));
+    co_return co_await stream_out(stream, exchange, std::move(header), chunked) &&
+        keep_alive&& chunked;
+  }
+  header.set(bhttp::field::content_type, exchange.content_type());
+  header.content_length(output.bytes.size());
+  header.keep_alive(keep_alive);
+  stream.expires_after(std::chrono::seconds(options.stall_seconds));
+  bhttp::response_serializer<bhttp::empty_body> serializer(header);
+  co_await bhttp::async_write_header(stream, serializer, use_awaitable);
+  if (!head && !output.bytes.empty())
+    co_await asio::async_write(stream, asio::buffer(output.bytes), use_awaitable);
+  co_return keep_alive;
+}
+
+asio::awaitable<bool> Server::Impl::stream_out(beast::tcp_stream& stream, ExchangeImpl& exchange,
+                                               bhttp::response<bhttp::empty_body> header,
+                                               bool chunked) {
+  using namespace asio::experimental::awaitable_operators;
+  stream.expires_after(std::chrono::seconds(options.stall_seconds));
+  bhttp::response_serializer<bhttp::empty_body> serializer(header);
+  co_await bhttp::async_write_header(stream, serializer, use_awaitable);
+  bool watch = true;
+  while (true) {
+    ExchangeImpl::Output output = exchange.take();
+    if (output.gone) co_return false;
+    if (output.bytes.empty() && !output.ended) {
+      const auto silence = std::chrono::seconds(options.ping_seconds);
+      const auto begun = std::chrono::steady_clock::now();
+      stream.expires_never();
+      if (watch) {
+        const auto which =
+            co_await (exchange.wait(silence) ||
+                      stream.socket().async_wait(tcp::socket::wait_read, use_awaitable));
+        if (which.index() == 1) {
+          char byte;
+          error_code ec;
+          const size_t n =
+              stream.socket().receive(asio::buffer(&byte, 1), tcp::socket::message_peek, ec);
+          if (ec || n == 0) {
+            exchange.client_gone();
+            co_return false;
+          }
+          watch = false;
+        }
+      } else {
+        co_await exchange.wait(silence);
+      }
+      output = exchange.take();
+      if (output.gone) co_return false;
+      const bool silent = std::chrono::steady_clock::now() - begun >= silence;
+      if (output.bytes.empty() && !output.ended && !silent) continue;
+      if (output.bytes.empty() && !output.ended) output.bytes = ": ping\n\n";
+    }
+    stream.expires_after(std::chrono::seconds(options.stall_seconds));
+    if (!output.bytes.empty()) {
+      const auto bytes = asio::buffer(output.bytes);
+      if (chunked) {
+        co_await asio::async_write(stream, bhttp::make_chunk(bytes), use_awaitable);
+      } else {
+        co_await asio::async_write(stream, bytes, use_awaitable);
+      }
+    }
+    if (output.ended) break;
+  }
+  if (chunked) co_await asio::async_write(stream, bhttp::make_chunk_last(), use_awaitable);
+  co_return true;
+}
+
+Server::Server(const Options& options, Handler handler)
+    : impl_(std::make_unique<Impl>(options, std::move(handler))) {
+  impl_->listen();
+  asio::co_spawn(impl_->ioc, impl_->accept_loop(), asio::detached);
+  impl_->io_thread = std::thread([this] { impl_->ioc.run(); });
+}
+
+Server::~Server() {
+  stop_accepting();
+  impl_->ioc.stop();
+  impl_->io_thread.join();
+  impl_->workers.join();
+}
+
+uint16_t Server::port() const { return impl_->port; }
+
+void Server::stop_accepting() {
+  impl_->draining = true;
+  asio::post(impl_->ioc, [this] {
+    error_code ignored;
+    impl_->acceptor.close(ignored);
+  });
+}
+
+}  // namespace flare::server::http
