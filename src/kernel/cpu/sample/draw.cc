@@ -172,8 +172,8 @@ int32_t sample_row(const float* logits, int64_t vocabulary, const SampleParams& 
   const float top = passes.largest(buffers.logits, legal);
   if (top == kNever) return -1;
   if (p.temperature <= kGreedyTemperature || p.top_p <= 0 || p.top_k == 1) {
-    const float* end = buffers.logits + legal;
-    return static_cast<int32_t>(std::find(buffers.logits, end, top) - buffers.logits);
+    const float* begin = buffers.logits;
+    return static_cast<int32_t>(std::find(begin, begin + legal, top) - begin);
   }
   Ranking ranking(buffers, legal, passes, top, p.temperature);
   double mass =

@@ -1,6 +1,7 @@
 // The part of sampling that does not depend on the ISA level: penalties, selection, the draw.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernel/sample.h"
