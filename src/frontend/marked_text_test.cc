@@ -5,7 +5,7 @@
 namespace flare::frontend {
 namespace {
 
-using Run = MarkedText::Run;
+using Runs = std::vector<MarkedText::Run>;
 
 TEST(MarkedText, MergesNeighboursOfOneOriginAndDropsEmptyText) {
   MarkedText text;
@@ -15,7 +15,7 @@ TEST(MarkedText, MergesNeighboursOfOneOriginAndDropsEmptyText) {
   text.append("de", Origin::kCaller);
   text.append(MarkedText("f", Origin::kCaller));
   EXPECT_EQ(text.text(), "abcdef");
-  EXPECT_EQ(text.runs(), (std::vector<Run>{{3, Origin::kTemplate}, {6, Origin::kCaller}}));
+  EXPECT_EQ(text.runs(), (Runs{{3, Origin::kTemplate}, {6, Origin::kCaller}}));
   EXPECT_TRUE(MarkedText("", Origin::kCaller).runs().empty());
 }
 

@@ -47,7 +47,7 @@ void AddedTokens::Trie::add(std::string_view pattern, uint32_t token) {
     nodes_.emplace_back();
     node = fresh;
   }
-  if (nodes_[node].token == kNoToken) nodes_[node].token = token;
+  nodes_[node].token = token;
 }
 
 size_t AddedTokens::Trie::longest(std::string_view text, size_t at, size_t end,
@@ -80,25 +80,27 @@ AddedTokens::AddedTokens(const Json& list, const std::string& path, const Vocabu
     if (token.content.empty()) continue;  // the reference passes over these, too
     if (const AddedToken* twin = find(token.content)) {
       if (twin->id == token.id) continue;
-      throw Error(Code::kInvalid, "{}: '{}' has the ids {} and {}, one expected", component.path(),
+      throw Error(Code::kInvalid, "{}: {} has the ids {} and {}, one expected", component.path(),
                   quote(token.content), twin->id, token.id);
     }
     const int32_t known = vocabulary.find(token.content);
     const bool taken = vocabulary.used(token.id) && known != token.id;
     if (taken || (known != Vocabulary::kNone && known != token.id) || find(token.id) != nullptr)
-      throw Error(Code::kInvalid, "{}: id {} of '{}' does not agree with other tokens",
+      throw Error(Code::kInvalid, "{}: id {} of {} does not agree with other tokens",
                   component.path(), token.id, quote(token.content));
     by_id_[token.id] = by_content_[token.content] = static_cast<uint32_t>(tokens_.size());
     tokens_.push_back(std::move(token));
   }
-  // Special tokens first: of patterns that normalise to the same text the first wins.
+  // Special tokens first: of patterns that normalise to the same text the last wins.
   MatchScratch scratch;
   for (const bool special : {true, false}) {
     for (uint32_t i = 0; i < tokens_.size(); ++i) {
       if (tokens_[i].special != special) continue;
-      NormalizedText pattern{tokens_[i].content, {}, true};
-      if (tokens_[i].normalized && normalizer != nullptr) normalizer->apply(pattern, scratch);
-      (tokens_[i].normalized ? normalized_ : raw_).add(pattern.text, i);
+      AddedToken& token = tokens_[i];
+      NormalizedText pattern{token.content, {}, true};
+      if (token.normalized && normalizer != nullptr) normalizer->apply(pattern, scratch);
+      (token.normalized ? normalized_ : raw_).add(pattern.text, i);
+      token.decoded = std::move(pattern.text);
     }
   }
 }

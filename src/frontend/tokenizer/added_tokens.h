@@ -16,6 +16,7 @@ namespace flare::frontend::tokenizer {
 struct AddedToken {
   int32_t id = 0;
   std::string content;
+  std::string decoded;  // what the token decodes to: content, normalised if `normalized`
   bool special = false;
   bool normalized = false;   // matches in normalised text
   bool lstrip = false;       // takes white space in front along
@@ -58,7 +59,7 @@ class AddedTokens {
    public:
     Trie() : nodes_(1) { first_bytes_.assign(256, 0); }
     bool empty() const { return nodes_.size() == 1; }
-    // The first of equal patterns stays.
+    // The last of equal patterns stays.
     void add(std::string_view pattern, uint32_t token);
     // Longest match at text[at], within text[at, end): its length (0 if none) and token.
     size_t longest(std::string_view text, size_t at, size_t end, uint32_t& token) const;

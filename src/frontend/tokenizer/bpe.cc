@@ -38,6 +38,7 @@ Bpe::Bpe(const Component& component)
     ascii_[c] = vocabulary_.find({&text, 1});
   }
   for (int b = 0; b < 256; ++b) byte_tokens_[b] = vocabulary_.find(fmt::format("<0x{:02X}>", b));
+  find_joints();
   whole_ = std::make_unique<std::atomic<uint8_t>[]>(vocabulary_.id_limit());
 }
 
@@ -55,7 +56,7 @@ void Bpe::read_merges(const Component& component) {
       if (text.starts_with("#version")) continue;
       const size_t space = text.find(' ');
       if (space == text.npos || text.find(' ', space + 1) != text.npos)
-        throw Error(Code::kInvalid, "{}: '{}' found, two parts and one space expected", where,
+        throw Error(Code::kInvalid, "{}: {} found, two parts and one space expected", where,
                     quote(text));
       add_merge(text.substr(0, space), text.substr(space + 1), rank++, where);
     } else if (item.is_array() && item.as_array().size() == 2 && item.as_array()[0].is_string() &&
@@ -72,13 +73,13 @@ void Bpe::add_merge(std::string_view left, std::string_view right, uint32_t rank
   const auto id = [&](std::string_view spelling) {
     const int32_t found = vocabulary_.find(spelling);
     if (found == Vocabulary::kNone)
-      throw Error(Code::kInvalid, "{}[{}]: token '{}' is not in the vocabulary", where, rank,
+      throw Error(Code::kInvalid, "{}[{}]: token {} is not in the vocabulary", where, rank,
                   quote(spelling));
     return found;
   };
   if (right.size() < prefix_.size())
-    throw Error(Code::kInvalid, "{}[{}]: '{}' found, a token behind prefix '{}' expected", where,
-                rank, quote(right), quote(prefix_));
+    throw Error(Code::kInvalid, "{}[{}]: {} found, a token behind prefix {} expected", where, rank,
+                quote(right), quote(prefix_));
   std::string joined(left);
   joined += right.substr(prefix_.size());
   const uint64_t pair = pair_of(id(left), id(right));
@@ -99,7 +100,7 @@ const Bpe::Merge& Bpe::merge_of(int32_t left, int32_t right) const {
 int32_t Bpe::unknown_id() const {
   const int32_t id = vocabulary_.find(*unk_token_);
   if (id == Vocabulary::kNone)
-    throw Error(Code::kInvalid, "tokenizer: unk_token '{}' is needed but not in the vocabulary",
+    throw Error(Code::kInvalid, "tokenizer: unk_token {} is needed but not in the vocabulary",
                 quote(*unk_token_));
   return id;
 }
@@ -151,11 +152,51 @@ void Bpe::split_into_symbols(std::string_view piece, BpeScratch& scratch) const 
   if (pending != Vocabulary::kNone) symbols.push_back(pending);
 }
 
-void Bpe::merge_short(BpeScratch& scratch) const {
-  std::vector<int32_t>& symbols = scratch.symbols;
+bool Bpe::may_join(int32_t left, int32_t right) const {
+  const uint64_t pair = pair_of(left, right);
+  const size_t mask = joints_.size() - 1;
+  size_t slot = pair_slot(pair, mask);
+  while (joints_[slot] != pair && joints_[slot] != kNoPair) slot = (slot + 1) & mask;
+  return joints_[slot] == pair;
+}
+
+// By induction a merged token spells its characters, so that the ends of both sides tell over
+// which pair of characters a merge reaches. Byte tokens and unk spell something else.
+void Bpe::find_joints() {
+  if (!prefix_.empty() || !suffix_.empty()) return;
+  const int32_t unknown = unk_token_ ? vocabulary_.find(*unk_token_) : Vocabulary::kNone;
+  const auto odd = [&](int32_t id) {
+    return id == unknown || vocabulary_.spelling(id).empty() ||
+           (byte_fallback_ &&
+            std::find(byte_tokens_.begin(), byte_tokens_.end(), id) != byte_tokens_.end());
+  };
+  std::vector<uint64_t> joints(merges_.size(), kNoPair);
+  const size_t mask = joints.size() - 1;
+  for (const Merge& merge : merges_) {
+    if (merge.pair == kNoPair) continue;
+    const auto left = static_cast<int32_t>(merge.pair >> 32);
+    const auto right = static_cast<int32_t>(merge.pair & 0xFFFFFFFFu);
+    if (odd(left) || odd(right)) return;
+    const std::string_view before = vocabulary_.spelling(left);
+    const std::string_view behind = vocabulary_.spelling(right);
+    const uint64_t pair =
+        pair_of(vocabulary_.find(before.substr(previous_start(before, before.size()))),
+                vocabulary_.find(behind.substr(0, utf8_length(behind[0]))));
+    size_t slot = pair_slot(pair, mask);
+    while (joints[slot] != kNoPair && joints[slot] != pair) slot = (slot + 1) & mask;
+    joints[slot] = pair;
+  }
+  joints_ = std::move(joints);
+}
+
+size_t Bpe::merge(std::span<int32_t> symbols, BpeScratch& scratch) const {
+  return symbols.size() <= kShort ? merge_short(symbols, scratch) : merge_long(symbols, scratch);
+}
+
+size_t Bpe::merge_short(std::span<int32_t> symbols, BpeScratch& scratch) const {
   std::vector<uint32_t>& ranks = scratch.ranks;  // of the pair that begins here
   size_t count = symbols.size();
-  if (count < 2) return;
+  if (count < 2) return count;
   ranks.resize(count - 1);
   for (size_t i = 0; i + 1 < count; ++i) ranks[i] = merge_of(symbols[i], symbols[i + 1]).rank;
   while (count > 1) {
@@ -170,11 +211,10 @@ void Bpe::merge_short(BpeScratch& scratch) const {
     if (best + 1 < count) ranks[best] = merge_of(symbols[best], symbols[best + 1]).rank;
     if (best > 0) ranks[best - 1] = merge_of(symbols[best - 1], symbols[best]).rank;
   }
-  symbols.resize(count);
+  return count;
 }
 
-void Bpe::merge_long(BpeScratch& scratch) const {
-  std::vector<int32_t>& symbols = scratch.symbols;
+size_t Bpe::merge_long(std::span<int32_t> symbols, BpeScratch& scratch) const {
   std::vector<uint64_t>& heap = scratch.heap;  // rank and position of a pair; the smallest on top
   if (symbols.size() > INT32_MAX)
     throw Error(Code::kInvalid, "tokenizer: a piece of {} symbols, less than 2^31 expected",
@@ -218,7 +258,7 @@ void Bpe::merge_long(BpeScratch& scratch) const {
     push(at);
     push(scratch.previous[at]);
   }
-  std::erase(symbols, kGone);
+  return std::remove(symbols.begin(), symbols.end(), kGone) - symbols.begin();
 }
 
 void Bpe::encode(std::string_view piece, std::vector<int32_t>& out, BpeScratch& scratch) const {
@@ -231,15 +271,22 @@ void Bpe::encode(std::string_view piece, std::vector<int32_t>& out, BpeScratch& 
     }
   }
   split_into_symbols(piece, scratch);
-  if (scratch.symbols.size() <= kShort)
-    merge_short(scratch);
-  else
-    merge_long(scratch);
+  const std::span<int32_t> symbols(scratch.symbols);
+  const size_t before = out.size();
+  for (size_t begin = 0; begin < symbols.size();) {
+    size_t end = symbols.size();
+    if (end > kShort && !joints_.empty())
+      for (end = begin + 1; end < symbols.size(); ++end)
+        if (!may_join(symbols[end - 1], symbols[end])) break;
+    const std::span<int32_t> part = symbols.subspan(begin, end - begin);
+    const size_t left = merge(part, scratch);
+    out.insert(out.end(), part.begin(), part.begin() + left);
+    begin = end;
+  }
   if (whole != Vocabulary::kNone) {
-    const bool alone = scratch.symbols.size() == 1 && scratch.symbols[0] == whole;
+    const bool alone = out.size() == before + 1 && out.back() == whole;
     whole_[whole].store(alone ? 1 : 2, std::memory_order_relaxed);
   }
-  out.insert(out.end(), scratch.symbols.begin(), scratch.symbols.end());
 }
 
 }  // namespace flare::frontend::tokenizer

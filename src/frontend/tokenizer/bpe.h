@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,7 @@ class Bpe {
   static constexpr uint32_t kNoRank = ~uint32_t{0};
 
   void read_merges(const Component& component);
+  void find_joints();
   void add_merge(std::string_view left, std::string_view right, uint32_t rank,
                  std::string_view where);
   const Merge& merge_of(int32_t left, int32_t right) const;
@@ -53,11 +55,19 @@ class Bpe {
   // Appends byte tokens for `text` if the vocabulary has all of them.
   bool append_bytes(std::string_view text, std::vector<int32_t>& symbols) const;
   int32_t unknown_id() const;
-  void merge_short(BpeScratch& scratch) const;
-  void merge_long(BpeScratch& scratch) const;
+  // True if some merge joins two texts at these initial symbols.
+  bool may_join(int32_t left, int32_t right) const;
+  // Both merge symbols in place and return how many are left.
+  size_t merge(std::span<int32_t> symbols, BpeScratch& scratch) const;
+  size_t merge_short(std::span<int32_t> symbols, BpeScratch& scratch) const;
+  size_t merge_long(std::span<int32_t> symbols, BpeScratch& scratch) const;
 
   Vocabulary vocabulary_;
   std::vector<Merge> merges_;  // open addressing, a power of two, at most half full
+  // Pairs of characters over which merges join their two sides, by the same kind of addressing.
+  // Between other characters a long piece may be cut, for no token reaches over that place: what
+  // keeps vocabularies without pre-tokenizer fast. Empty if symbols are not plain characters.
+  std::vector<uint64_t> joints_;
   std::array<int32_t, 128> ascii_;
   std::array<int32_t, 256> byte_tokens_;
   std::optional<std::string> unk_token_;

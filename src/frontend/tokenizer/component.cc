@@ -78,13 +78,13 @@ uint32_t Component::number(std::string_view name, uint32_t limit) const {
 char32_t Component::character(std::string_view name) const {
   const std::string& value = text(name);
   if (value.empty() || utf8_length(value[0]) != value.size())
-    throw Error(Code::kInvalid, "{}: '{}' found, one character expected", path_of(name),
+    throw Error(Code::kInvalid, "{}: {} found, one character expected", path_of(name),
                 quote(value));
   return decode_at(value, 0).code_point;
 }
 
 void Component::refuse_type() const {
-  throw Error(Code::kInvalid, "{}: type '{}' is not supported", path_, quote(type()));
+  throw Error(Code::kInvalid, "{}: type {} is not supported", path_, quote(type()));
 }
 
 uint32_t id_of(const Json& json, std::string_view path) {

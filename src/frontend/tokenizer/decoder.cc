@@ -65,6 +65,8 @@ void Decoder::read(const Component& component) {
     Metaspace meta = Metaspace::from_json(component);
     stages_.push_back(
         MetaspaceDecoder{std::move(meta.replacement), meta.scheme != PrependScheme::kNever});
+  } else if (type == "BPEDecoder") {
+    stages_.push_back(SuffixDecoder{component.text_or("suffix", "</w>")});
   } else if (type == "Sequence") {
     const Json::Array& items = component.array("decoders");
     for (size_t i = 0; i < items.size(); ++i) read({items[i], component.path_of("decoders", i)});
@@ -98,6 +100,8 @@ void DecodeStream::flush(size_t at, std::string& out) {
     flush_bytes(at, out);
   } else if (std::holds_alternative<FuseDecoder>(stage)) {
     feed(at + 1, {}, true, out);
+  } else if (std::holds_alternative<SuffixDecoder>(stage)) {
+    flush_suffixed(at, {}, out);
   }
   flush(at + 1, out);
 }
@@ -222,6 +226,33 @@ void DecodeStream::run(const MetaspaceDecoder& meta, size_t at, std::string_view
   ready += text.substr(done);
   if (ends) ++state.pieces;
   feed(at + 1, ready, ends, out);
+}
+
+// Which piece is the last one is known only behind it, so that one piece waits.
+void DecodeStream::run(const SuffixDecoder&, size_t at, std::string_view text, bool ends,
+                       std::string& out) {
+  State& state = states_[at];
+  std::string storage;
+  if (!gather(state.parts, text, ends, storage)) return;
+  flush_suffixed(at, " ", out);
+  state.held = text;
+  state.begun = true;
+}
+
+void DecodeStream::flush_suffixed(size_t at, std::string_view separator, std::string& out) {
+  State& state = states_[at];
+  if (!state.begun) return;
+  const std::string& suffix = std::get<SuffixDecoder>(decoder_->stages()[at]).suffix;
+  std::string piece;
+  size_t done = 0;
+  for (size_t found; !suffix.empty() && (found = state.held.find(suffix, done)) != suffix.npos;) {
+    piece.append(state.held, done, found - done);
+    piece += separator;
+    done = found + suffix.size();
+  }
+  piece.append(state.held, done);
+  state = State{};
+  feed(at + 1, piece, true, out);
 }
 
 void DecodeStream::run(const JoinDecoder&, size_t at, std::string_view text, bool ends,

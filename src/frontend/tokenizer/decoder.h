@@ -29,6 +29,10 @@ struct MetaspaceDecoder {
   std::string replacement;
   bool drops_first;  // the first piece loses its replacement characters
 };
+// The suffix that ends words becomes a space, but none at the very end.
+struct SuffixDecoder {
+  std::string suffix;
+};
 // What a file without decoder does: a space between pieces.
 struct JoinDecoder {};
 
@@ -36,7 +40,7 @@ struct JoinDecoder {};
 class Decoder {
  public:
   using Stage = std::variant<ByteLevelDecoder, ByteFallbackDecoder, FuseDecoder, StripDecoder,
-                             ReplaceDecoder, MetaspaceDecoder, JoinDecoder>;
+                             ReplaceDecoder, MetaspaceDecoder, SuffixDecoder, JoinDecoder>;
 
   Decoder();  // joins with spaces
   static Decoder from_json(const Component& component);
@@ -65,7 +69,7 @@ class DecodeStream {
     std::string held;         // bytes that later tokens decide about
     uint64_t pieces = 0;      // complete pieces seen
     uint32_t cut = 0;         // characters cut from the front of this piece
-    bool begun = false;       // something of this piece was seen
+    bool begun = false;       // something of this piece, or a piece to hold, was seen
     bool front_done = false;  // nothing more is cut from the front of this piece
   };
 
@@ -80,8 +84,10 @@ class DecodeStream {
   void run(const StripDecoder&, size_t at, std::string_view text, bool ends, std::string& out);
   void run(const ReplaceDecoder&, size_t at, std::string_view text, bool ends, std::string& out);
   void run(const MetaspaceDecoder&, size_t at, std::string_view text, bool ends, std::string& out);
+  void run(const SuffixDecoder&, size_t at, std::string_view text, bool ends, std::string& out);
   void run(const JoinDecoder&, size_t at, std::string_view text, bool ends, std::string& out);
   void flush_bytes(size_t at, std::string& out);
+  void flush_suffixed(size_t at, std::string_view separator, std::string& out);
 
   const Decoder* decoder_;
   std::vector<State> states_;

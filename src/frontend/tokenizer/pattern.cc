@@ -88,11 +88,11 @@ Pattern Pattern::regex(std::string_view expression, std::string_view where) {
                              PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
                              &code, &offset, nullptr);
   if (impl->code == nullptr)
-    throw Error(Code::kInvalid, "{}: regular expression '{}': {}", where, quote(expression),
+    throw Error(Code::kInvalid, "{}: regular expression {}: {}", where, quote(expression),
                 pcre_message(code));
   // Where pages cannot be made executable the interpreter does the same work.
   impl->jit = pcre2_jit_compile(impl->code, PCRE2_JIT_COMPLETE) == 0;
-  impl->name = fmt::format("{}: regular expression '{}'", where, quote(expression));
+  impl->name = fmt::format("{}: regular expression {}", where, quote(expression));
   return Pattern(std::move(impl));
 }
 

@@ -24,7 +24,7 @@ PostProcessor read_template(const Component& component) {
     if (item.find("Sequence") != nullptr) {
       const Component sequence = item.object("Sequence");
       if (seen || sequence.text("id") != "A")
-        throw Error(Code::kInvalid, "{}: '{}' found, sequence A once expected",
+        throw Error(Code::kInvalid, "{}: {} found, sequence A once expected",
                     sequence.path_of("id"), quote(sequence.text("id")));
       seen = true;
       continue;

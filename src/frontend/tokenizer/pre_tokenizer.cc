@@ -176,6 +176,25 @@ void apply_kind(const WhitespaceSplit&, PieceBuffer& buffer, MatchScratch&) {
   split_by_character(buffer, SplitBehavior::kRemoved, is_white_space);
 }
 
+void apply_kind(const Whitespace&, PieceBuffer& buffer, MatchScratch&) {
+  enum class Class { kSpace, kWord, kOther };
+  std::vector<Piece> out;
+  for (const Piece& piece : buffer.pieces) {
+    Class previous = Class::kSpace;
+    for (uint32_t at = piece.begin; at < piece.end;) {
+      const Decoded d = decode_at(buffer.text, at);
+      const Class now = is_word(d.code_point)          ? Class::kWord
+                        : is_white_space(d.code_point) ? Class::kSpace
+                                                       : Class::kOther;
+      if (now != Class::kSpace && now != previous) out.push_back({at, at});
+      if (now != Class::kSpace) out.back().end = at + d.bytes;
+      previous = now;
+      at += d.bytes;
+    }
+  }
+  buffer.pieces = std::move(out);
+}
+
 void apply_kind(const Metaspace& meta, PieceBuffer& buffer, MatchScratch&) {
   rewrite(buffer, [&](std::string_view piece, bool first, std::string& out) {
     const bool wanted =
@@ -205,7 +224,7 @@ SplitBehavior behavior_from_json(const Component& component) {
   if (name == "MergedWithPrevious") return SplitBehavior::kMergedWithPrevious;
   if (name == "MergedWithNext") return SplitBehavior::kMergedWithNext;
   if (name == "Contiguous") return SplitBehavior::kContiguous;
-  throw Error(Code::kInvalid, "{}: '{}' found, a split behavior expected",
+  throw Error(Code::kInvalid, "{}: {} found, a split behavior expected",
               component.path_of("behavior"), quote(name));
 }
 
@@ -224,7 +243,7 @@ Metaspace Metaspace::from_json(const Component& component) {
   else if (scheme == "never")
     out.scheme = PrependScheme::kNever;
   else
-    throw Error(Code::kInvalid, "{}: '{}' found, always, first or never expected",
+    throw Error(Code::kInvalid, "{}: {} found, always, first or never expected",
                 component.path_of("prepend_scheme"), quote(scheme));
   // Older files have this flag instead; the reference takes false only beside "never".
   if (!component.flag_or("add_prefix_space", true) &&
@@ -247,6 +266,7 @@ PreTokenizer PreTokenizer::from_json(const Component& component) {
                   component.flag_or("invert", false)}};
   if (type == "Digits") return {Digits{component.flag_or("individual_digits", false)}};
   if (type == "WhitespaceSplit") return {WhitespaceSplit{}};
+  if (type == "Whitespace") return {Whitespace{}};
   if (type == "Metaspace") return {Metaspace::from_json(component)};
   if (type == "Sequence") {
     PreTokenizerSequence sequence;

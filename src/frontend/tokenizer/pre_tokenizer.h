@@ -44,6 +44,8 @@ struct Digits {
   bool individual;
 };
 struct WhitespaceSplit {};
+// Runs of word characters and runs of what is neither word nor white space.
+struct Whitespace {};
 // Also the Metaspace decoder's settings.
 struct Metaspace {
   std::string replacement;  // one character
@@ -60,7 +62,9 @@ struct PreTokenizerSequence {
 
 // Immutable; apply may run on any thread with its own scratch.
 struct PreTokenizer {
-  std::variant<PreTokenizerSequence, ByteLevel, Split, Digits, WhitespaceSplit, Metaspace> kind;
+  std::variant<PreTokenizerSequence, ByteLevel, Split, Digits, WhitespaceSplit, Whitespace,
+               Metaspace>
+      kind;
 
   static PreTokenizer from_json(const Component& component);
   void apply(PieceBuffer& buffer, MatchScratch& scratch) const;

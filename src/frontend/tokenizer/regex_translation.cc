@@ -60,7 +60,7 @@ class Translator {
   };
 
   [[noreturn]] void refuse(std::string_view what) const {
-    throw Error(Code::kInvalid, "{}: regular expression '{}', byte {}: {} is not supported", where_,
+    throw Error(Code::kInvalid, "{}: regular expression {}, byte {}: {} is not supported", where_,
                 quote(in_), at_, what);
   }
 

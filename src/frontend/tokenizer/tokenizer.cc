@@ -134,8 +134,11 @@ struct Tokenizer::Impl {
     return token != nullptr && token->special;
   }
   void push(int32_t id, bool skip_special, DecodeStream& stream, std::string& out) const {
-    if (skip_special && is_special(id)) return;
-    if (const auto text = spelling(id)) stream.push(*text, out);
+    if (const AddedToken* token = added.find(id)) {
+      if (!skip_special || !token->special) stream.push(token->decoded, out);
+    } else if (model.vocabulary().used(id)) {
+      stream.push(model.vocabulary().spelling(id), out);
+    }
   }
 
   class Encoding;

@@ -41,7 +41,7 @@ Vocabulary::Vocabulary(const Json& json, std::string_view where) {
   for (const auto& [spelling, id] : members) {
     bytes += spelling.size();
     if (!id.is_integer() || id.to_text()[0] == '-' || id.as_u64() >= kMaxIds)
-      throw Error(Code::kInvalid, "{}: id {} of '{}', an integer in [0, {}) expected", where,
+      throw Error(Code::kInvalid, "{}: id {} of {}, an integer in [0, {}) expected", where,
                   quote(id.to_text()), quote(spelling), kMaxIds);
     limit = std::max(limit, static_cast<uint32_t>(id.as_u64()) + 1);
   }
@@ -55,8 +55,8 @@ Vocabulary::Vocabulary(const Json& json, std::string_view where) {
     const auto id = static_cast<int32_t>(value.as_u64());
     Entry& entry = entries_[id];
     if (entry.used)
-      throw Error(Code::kInvalid, "{}: id {} belongs to '{}' and '{}', one token expected", where,
-                  id, quote(this->spelling(id)), quote(spelling));
+      throw Error(Code::kInvalid, "{}: id {} belongs to {} and {}, one token expected", where, id,
+                  quote(this->spelling(id)), quote(spelling));
     entry.begin = static_cast<uint32_t>(text_.size());
     entry.bytes = static_cast<uint32_t>(spelling.size());
     entry.used = 1;
