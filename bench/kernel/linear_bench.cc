@@ -1,0 +1,200 @@
+// bench_linear: every linear kernel on projection shapes, as per cent of peaks of the same run.
+//
+//   bench_linear [--threads N] [--isa LEVEL] [--kernel NAME] [--quick]
+//
+// Few rows (T <= 8): weights come from DRAM, GB/s of weight bytes against the DRAM read bandwidth.
+// Many rows: GOP/s against the peak of the arithmetic. Peaks are taken beside each figure.
+#include <fmt/core.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string_view>
+
+#include "base/error.h"
+#include "kernel/cpu/linear/linear.h"
+#include "kernel/peaks.h"
+
+namespace flare::bench {
+namespace {
+
+using namespace kernel;
+using codec::FormatId;
+
+struct Shape {
+  const char* name;
+  int64_t n, k;
+};
+constexpr Shape kShapes[] = {
+    {"0.6B qkv", 4096, 1024},     {"0.6B o", 1024, 2048},     {"0.6B gate|up", 6144, 1024},
+    {"0.6B down", 1024, 3072},    {"1.7B qkv", 4096, 2048},   {"1.7B gate|up", 12288, 2048},
+    {"1.7B down", 2048, 6144},
+};
+
+struct Row {
+  const char* name;
+  Isa isa;
+  KernelFn fn;
+  uint64_t (*workspace)(const LaunchArgs&, int);
+  FormatId format;
+  Arithmetic arithmetic;
+};
+const Row kRows[] = {
+    {"q4", Isa::kV2, v2::linear_q4_g64, linear_int8_workspace, FormatId::kQ4G64, Arithmetic::kInt8},
+    {"q4", Isa::kV3, v3::linear_q4_g64, linear_int8_workspace, FormatId::kQ4G64, Arithmetic::kInt8},
+    {"q4", Isa::kVnni, vnni::linear_q4_g64, linear_int8_workspace, FormatId::kQ4G64,
+     Arithmetic::kInt8},
+    {"q6", Isa::kV3, v3::linear_q6_g64, linear_int8_workspace, FormatId::kQ6G64, Arithmetic::kInt8},
+    {"q6", Isa::kVnni, vnni::linear_q6_g64, linear_int8_workspace, FormatId::kQ6G64,
+     Arithmetic::kInt8},
+    {"q8", Isa::kV2, v2::linear_q8_g32, linear_int8_workspace, FormatId::kQ8G32, Arithmetic::kInt8},
+    {"q8", Isa::kV3, v3::linear_q8_g32, linear_int8_workspace, FormatId::kQ8G32, Arithmetic::kInt8},
+    {"q8", Isa::kVnni, vnni::linear_q8_g32, linear_int8_workspace, FormatId::kQ8G32,
+     Arithmetic::kInt8},
+    {"bf16", Isa::kV2, v2::linear_bf16, linear_bf16_workspace, FormatId::kBf16, Arithmetic::kF32},
+    {"bf16", Isa::kV3, v3::linear_bf16, linear_bf16_workspace, FormatId::kBf16, Arithmetic::kF32},
+    {"bf16", Isa::kV4, v4::linear_bf16, linear_bf16_workspace, FormatId::kBf16, Arithmetic::kF32},
+    {"bf16", Isa::kBf16, bf16::linear_bf16, linear_bf16_workspace, FormatId::kBf16,
+     Arithmetic::kBf16},
+    {"q5 generic", Isa::kV3, v3::linear_generic, linear_generic_workspace, FormatId::kQ5G64,
+     Arithmetic::kF32},
+    {"q5 generic", Isa::kV4, v4::linear_generic, linear_generic_workspace, FormatId::kQ5G64,
+     Arithmetic::kF32},
+};
+
+// Copies of one random weight, together too large for any cache.
+struct Weights {
+  std::vector<std::byte> bytes;
+  std::vector<codec::Matrix> matrices;
+  uint64_t matrix_bytes = 0;
+};
+
+Weights make_weights(FormatId id, const Shape& shape, uint64_t total_bytes) {
+  const codec::Format& format = codec::format(id);
+  const codec::Geometry g{static_cast<uint64_t>(shape.n), static_cast<uint64_t>(shape.k)};
+  const codec::Planes planes = format.planes(g);
+  Weights out;
+  out.matrix_bytes = planes.total_bytes;
+  const uint64_t pitch = (planes.total_bytes + 4095) / 4096 * 4096;
+  const uint64_t copies = std::max<uint64_t>(1, total_bytes / pitch);
+  out.bytes.resize(pitch * copies);
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal(0, 0.02f);
+  std::vector<float> row(g.cols * 16);
+  for (float& value : row) value = normal(random);
+  for (uint64_t r = 0; r < g.rows; r += 16) {
+    std::byte* dst[codec::kMaxPlanes] = {};
+    for (int i = 0; i < planes.count; ++i)
+      dst[i] = out.bytes.data() + planes.plane[i].offset + r * planes.plane[i].row_bytes;
+    format.encode(row.data(), 16, g, dst);
+  }
+  for (uint64_t i = 0; i < copies; ++i) {
+    std::byte* object = out.bytes.data() + i * pitch;
+    if (i > 0) std::memcpy(object, out.bytes.data(), planes.total_bytes);
+    codec::Matrix matrix;
+    codec::append_segment(matrix, {object, g, id, format.layout, 0, g.rows});
+    out.matrices.push_back(std::move(matrix));
+  }
+  return out;
+}
+
+OperandView view(std::vector<float>& data, int64_t rows, int64_t cols) {
+  OperandView v;
+  v.space = graph::Space::kArena;
+  v.data = reinterpret_cast<std::byte*>(data.data());
+  v.rows = rows;
+  v.cols = cols;
+  v.stride = cols;
+  return v;
+}
+
+// Seconds of one launch, the fastest of several passes over the copies.
+double seconds_per_launch(const Row& row, const Weights& weights, const Shape& shape, int64_t t,
+                          Team& team, int passes) {
+  std::vector<float> x(t * shape.k), y(t * shape.n);
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal;
+  for (float& value : x) value = normal(random);
+  const size_t n_copies = t <= 8 ? weights.matrices.size() : 1;
+  std::vector<std::array<OperandView, 4>> operands(n_copies);
+  for (size_t i = 0; i < n_copies; ++i) {
+    operands[i] = {view(x, t, shape.k), {}, {}, view(y, t, shape.n)};
+    operands[i][1].weight = &weights.matrices[i];
+  }
+  LaunchArgs first{operands[0], {}, nullptr, {}};
+  std::vector<std::byte> workspace(row.workspace(first, team.size()) + 64);
+  std::byte* aligned = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64);
+  const double seconds = fastest_seconds(team, passes, [&] {
+    team.run([&](Member& member) {
+      for (size_t i = 0; i < n_copies; ++i) {
+        row.fn({operands[i], {}, nullptr, {aligned, workspace.size() - 64}}, member);
+        member.barrier();
+      }
+    });
+  });
+  return seconds / static_cast<double>(n_copies);
+}
+
+void run(int threads, std::optional<Isa> only, std::string_view kernel, bool quick) {
+  Team team(threads);
+  std::vector<std::byte> memory(256 << 20, std::byte{1});
+  fmt::print("{}, {} threads; per cent of peaks measured beside each figure\n", cpu_model_name(),
+             threads);
+  for (const Row& row : kRows) {
+    if (row.isa > machine_isa().value_or(Isa::kV2) || (only && row.isa != *only)) continue;
+    if (!kernel.empty() && kernel != row.name) continue;
+    for (const Shape& shape : kShapes) {
+      if (quick && &shape != &kShapes[2] && &shape != &kShapes[6]) continue;
+      const Weights weights = make_weights(row.format, shape, 192 << 20);
+      for (const int64_t t : {1, 4, 8}) {
+        if (quick && t == 4) continue;
+        const double dram = read_bandwidth(team, memory);
+        const double seconds = seconds_per_launch(row, weights, shape, t, team, 5);
+        const double rate = static_cast<double>(weights.matrix_bytes) / seconds;
+        const double best = std::max(dram, read_bandwidth(team, memory));
+        fmt::print("{:<11} {:<5} {:<13} T={:<4} {:7.2f} GB/s  {:5.1f} % of {:.1f} GB/s DRAM read\n",
+                   row.name, isa_name(row.isa), shape.name, t, rate * 1e-9, 100 * rate / best,
+                   best * 1e-9);
+      }
+      for (const int64_t t : {16, 64, 512}) {
+        if (quick && t != 512) continue;
+        const double before = peak_operations(team, row.isa, row.arithmetic);
+        const double seconds = seconds_per_launch(row, weights, shape, t, team, 5);
+        const double rate = 2.0 * static_cast<double>(t * shape.n * shape.k) / seconds;
+        const double peak = std::max(before, peak_operations(team, row.isa, row.arithmetic));
+        fmt::print("{:<11} {:<5} {:<13} T={:<4} {:7.1f} GOP/s {:5.1f} % of {:.0f} GOP/s peak\n",
+                   row.name, isa_name(row.isa), shape.name, t, rate * 1e-9, 100 * rate / peak,
+                   peak * 1e-9);
+      }
+      std::fflush(stdout);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flare::bench
+
+int main(int argc, char** argv) {
+  int threads = static_cast<int>(flare::usable_cores().size());
+  std::optional<flare::Isa> isa;
+  std::string_view kernel;
+  bool quick = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view flag = argv[i];
+    if (flag == "--quick") {
+      quick = true;
+    } else if (flag == "--threads" && i + 1 < argc) {
+      threads = std::max(1, std::atoi(argv[++i]));
+    } else if (flag == "--isa" && i + 1 < argc && (isa = flare::isa_from_name(argv[i + 1]))) {
+      ++i;
+    } else if (flag == "--kernel" && i + 1 < argc) {
+      kernel = argv[++i];
+    } else {
+      fmt::print(stderr, "usage: bench_linear [--threads N] [--isa v2|v3|v4|vnni|bf16] [--kernel NAME] "
+                         "[--quick]\n");
+      return 2;
+    }
+  }
+  flare::bench::run(threads, isa, kernel, quick);
+}
