@@ -1,0 +1,841 @@
+#include "frontend/template/evaluator.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "frontend/template/builtins.h"
+#include "frontend/template/loop.h"
+#include "frontend/template/operations.h"
+#include "frontend/template/unicode.h"
+
+namespace flare::frontend::jinja {
+namespace {
+
+constexpr int kFramesPerCall = 8;  // nested evaluations for each level of max_depth
+
+std::string hint_of_condition(int line) {
+  return fmt::format(
+      "the inline if-expression on line {} evaluated to false and no else section was defined.",
+      line);
+}
+
+Int parse_integer(Evaluator& evaluator, std::string_view text) {
+  int base = 10;
+  if (text.size() > 2 && text[0] == '0') {
+    const char x = static_cast<char>(text[1] | 32);
+    base = x == 'x' ? 16 : x == 'o' ? 8 : x == 'b' ? 2 : 10;
+    if (base != 10) text.remove_prefix(2);
+  }
+  Int value = 0;
+  for (const char c : text) {
+    const int digit = c <= '9' ? c - '0' : (c | 32) - 'a' + 10;
+    value = add_int(evaluator, multiply_int(evaluator, value, base), digit);
+  }
+  return value;
+}
+
+}  // namespace
+
+// Counts nested evaluations while it lives.
+class Evaluator::Depth {
+ public:
+  Depth(Evaluator& evaluator, int& counter, int limit) : counter_(counter) {
+    if (counter_ >= limit) evaluator.fail("nested deeper than {} levels", limit);
+    ++counter_;
+  }
+  ~Depth() { --counter_; }
+  Depth(const Depth&) = delete;
+  Depth& operator=(const Depth&) = delete;
+
+ private:
+  int& counter_;
+};
+
+const Value* Scope::find(std::string_view name) const {
+  for (const auto& [key, value] : variables) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+void Scope::set(std::string_view name, Value value) {
+  for (auto& [key, old] : variables) {
+    if (key == name) {
+      old = std::move(value);
+      return;
+    }
+  }
+  variables.emplace_back(name, std::move(value));
+}
+
+Evaluator::Evaluator(const Ast& ast, std::string_view where, const Json& variables,
+                     std::initializer_list<std::string_view> trusted, int64_t now_unix,
+                     const RenderLimits& limits)
+    : ast_(ast),
+      where_(where),
+      variables_(variables),
+      trusted_(trusted),
+      now_unix_(now_unix),
+      limits_(limits),
+      deadline_(std::chrono::steady_clock::now() + std::chrono::milliseconds(limits.timeout_ms)),
+      context_(std::make_shared<Scope>()),
+      constants_(static_cast<size_t>(ast.n_constants)) {}
+
+Evaluator::~Evaluator() {
+  for (Value& value : namespaces_) value.name_space().attributes.clear();
+  for (ScopePtr& scope : captured_) scope->variables.clear();
+}
+
+MarkedText Evaluator::run() {
+  auto scope = std::make_shared<Scope>();
+  scope->parent = context_;
+  captured_.push_back(scope);
+  execute(ast_.body, scope);
+  return std::move(output_);
+}
+
+// ---- limits and errors ----
+
+void Evaluator::fail_with(const std::string& message) const {
+  throw Error(Code::kInvalid, "{}: line {}: {}", where_, line_, message);
+}
+
+void Evaluator::fail_undefined(const Value& value) const {
+  fail_with(value.undefined().message());
+}
+
+void Evaluator::check_clock() {
+  if (std::chrono::steady_clock::now() > deadline_) {
+    fail("rendering takes longer than {} ms", limits_.timeout_ms);
+  }
+}
+
+void Evaluator::step(uint64_t n) {
+  constexpr uint64_t kStepsPerLook = 512;
+  if (n > limits_.max_steps - steps_) {
+    fail("rendering takes more than {} steps", limits_.max_steps);
+  }
+  if ((steps_ + n) / kStepsPerLook != steps_ / kStepsPerLook) check_clock();
+  steps_ += n;
+}
+
+void Evaluator::work(size_t bytes) {
+  constexpr size_t kBytesPerLook = 1u << 20;
+  work_ += bytes;
+  if (work_ < kBytesPerLook) return;
+  work_ = 0;
+  check_clock();
+}
+
+void Evaluator::check_size(uint64_t bytes) const {
+  if (bytes > limits_.max_output_bytes) {
+    fail("a text is longer than {} bytes", limits_.max_output_bytes);
+  }
+}
+
+void Evaluator::charge(Container& container, uint64_t weight, int depth, size_t bytes) {
+  constexpr int kMaxContainerDepth = 200;
+  constexpr uint64_t kMaxWeightPerOutput = 16;
+  if (depth > kMaxContainerDepth) fail("lists are nested deeper than {} levels", kMaxContainerDepth);
+  const uint64_t limit = limits_.max_output_bytes * kMaxWeightPerOutput;
+  if (weight > limit || meter_.live + bytes > limit) {
+    fail("values occupy more than {} bytes", limit);
+  }
+  work(bytes);
+  container.depth = depth;
+  container.weight = weight;
+  container.meter = &meter_;
+  container.metered = bytes;
+  meter_.live += bytes;
+}
+
+// ---- making values ----
+
+Value Evaluator::make_string(MarkedText text, bool safe) {
+  check_size(text.size());
+  constexpr uint64_t kLivePerOutput = 16;
+  if (meter_.live + text.size() > limits_.max_output_bytes * kLivePerOutput) {
+    fail("values occupy more than {} bytes", limits_.max_output_bytes * kLivePerOutput);
+  }
+  work(text.size());
+  auto* string = new String;
+  Value value(Kind::kString, string);
+  string->length = count_code_points(text.text());
+  string->text = std::move(text);
+  string->safe = safe;
+  string->meter = &meter_;
+  meter_.live += string->text.size();
+  return value;
+}
+
+Value Evaluator::make_string(std::string_view text) {
+  return make_string(MarkedText(text, Origin::kTemplate));
+}
+
+Value Evaluator::make_strings(std::vector<MarkedText> parts, bool safe) {
+  step(parts.size());
+  std::vector<Value> items;
+  items.reserve(parts.size());
+  for (MarkedText& part : parts) items.push_back(make_string(std::move(part), safe));
+  return make_list(std::move(items));
+}
+
+Value Evaluator::make_list(std::vector<Value> items, Kind kind) {
+  auto* list = new List;
+  Value value(kind, list);
+  uint64_t weight = 0;
+  int depth = 0;
+  for (const Value& item : items) {
+    weight += weight_of(item);
+    depth = std::max(depth, depth_of(item));
+  }
+  charge(*list, weight, depth + 1, items.size() * sizeof(Value));
+  list->items = std::move(items);
+  return value;
+}
+
+Value Evaluator::make_dict(std::vector<std::pair<Value, Value>> items) {
+  auto* dict = new Dict;
+  Value value(Kind::kDict, dict);
+  uint64_t weight = 0;
+  int depth = 0;
+  for (const auto& [key, item] : items) {
+    weight += weight_of(key) + weight_of(item);
+    depth = std::max({depth, depth_of(key), depth_of(item)});
+  }
+  charge(*dict, weight, depth + 1, items.size() * 2 * sizeof(Value));
+  dict->items = std::move(items);
+  return value;
+}
+
+Value Evaluator::make_iterator(std::function<bool(Value&)> next, std::string_view type) {
+  auto* iterator = new Iterator;
+  iterator->next = std::move(next);
+  iterator->type = type;
+  return Value(Kind::kIterator, iterator);
+}
+
+Value Evaluator::make_function(std::function<Value(Evaluator&, CallArguments&)> call,
+                               std::string repr, std::string_view type) {
+  auto* function = new Function;
+  function->call = std::move(call);
+  function->repr = std::move(repr);
+  function->type = type;
+  return Value(Kind::kFunction, function);
+}
+
+Value Evaluator::make_namespace() {
+  Value value(Kind::kNamespace, new Namespace);
+  namespaces_.push_back(value);
+  return value;
+}
+
+Value Evaluator::make_undefined(std::string hint) {
+  auto* undefined = new Undefined;
+  undefined->hint = std::move(hint);
+  return Value(Kind::kUndefined, undefined);
+}
+
+Value Evaluator::make_undefined(const Value& owner, Value name) {
+  auto* undefined = new Undefined;
+  undefined->owner = type_name(owner);
+  if (owner.is(Kind::kNamespace)) undefined->owner = "jinja2.utils.Namespace";
+  if (owner.is(Kind::kLoop)) undefined->owner = "jinja2.runtime.LoopContext";
+  undefined->name = std::move(name);
+  return Value(Kind::kUndefined, undefined);
+}
+
+Value Evaluator::from_json(const Json& json, Origin origin) {
+  switch (json.kind()) {
+    case Json::Kind::kNull: return Value();
+    case Json::Kind::kBool: return Value(json.as_bool());
+    case Json::Kind::kReal: return Value(json.as_double());
+    case Json::Kind::kInteger: {
+      const std::string text = json.to_text();
+      Int value = 0;
+      for (const char c : text) value = c == '-' ? 0 : value * 10 + (c - '0');
+      return Value(text[0] == '-' ? -value : value);
+    }
+    case Json::Kind::kString: {
+      auto* string = new String;
+      string->text = MarkedText(json.as_string(), origin);
+      string->length = count_code_points(json.as_string());
+      return Value(Kind::kString, string);
+    }
+    case Json::Kind::kArray: {
+      std::vector<Value> items;
+      items.reserve(json.as_array().size());
+      for (const Json& item : json.as_array()) items.push_back(from_json(item, origin));
+      return make_list(std::move(items));
+    }
+    case Json::Kind::kObject: break;
+  }
+  std::vector<std::pair<Value, Value>> items;
+  items.reserve(json.as_object().size());
+  for (const auto& [key, value] : json.as_object()) {
+    items.emplace_back(from_json(Json(key), origin), from_json(value, origin));
+  }
+  return make_dict(std::move(items));
+}
+
+// ---- iteration ----
+
+Cursor::Cursor(Evaluator& evaluator, Value source)
+    : evaluator_(&evaluator), source_(std::move(source)) {
+  switch (source_.kind()) {
+    case Kind::kNone:
+    case Kind::kBool:
+    case Kind::kInt:
+    case Kind::kFloat:
+    case Kind::kNamespace:
+    case Kind::kFunction:
+    case Kind::kLoop:
+    case Kind::kCycler: evaluator.fail("'{}' object is not iterable", type_name(source_));
+    default: break;
+  }
+}
+
+bool Cursor::next(Value& item) {
+  switch (source_.kind()) {
+    case Kind::kString: {
+      const String& string = source_.string();
+      if (byte_ >= string.bytes().size()) return false;
+      const size_t begin = byte_;
+      decode(string.bytes(), byte_);
+      item = evaluator_->make_string(string.text.slice(begin, byte_), string.safe);
+      break;
+    }
+    case Kind::kList:
+    case Kind::kTuple:
+      if (at_ >= source_.list().items.size()) return false;
+      item = source_.list().items[at_++];
+      break;
+    case Kind::kDict:
+      if (at_ >= source_.dict().items.size()) return false;
+      item = source_.dict().items[at_++].first;
+      break;
+    case Kind::kDictView: {
+      const DictView& view = source_.dict_view();
+      const auto& items = view.dict.dict().items;
+      if (at_ >= items.size()) return false;
+      const auto& [key, value] = items[at_++];
+      item = view.part == DictView::Part::kKeys     ? key
+             : view.part == DictView::Part::kValues ? value
+                                                    : evaluator_->make_list({key, value}, Kind::kTuple);
+      break;
+    }
+    case Kind::kRange:
+      if (static_cast<Int>(at_) >= source_.range().size()) return false;
+      item = Value(source_.range().at(static_cast<Int>(at_++)));
+      break;
+    case Kind::kIterator:
+      if (!source_.iterator().next(item)) return false;
+      break;
+    default: return false;
+  }
+  evaluator_->step();
+  return true;
+}
+
+std::vector<Value> Evaluator::to_vector(const Value& value) {
+  Cursor cursor(*this, value);
+  std::vector<Value> out;
+  for (Value item; cursor.next(item);) out.push_back(item);
+  return out;
+}
+
+int64_t Evaluator::length(const Value& value) {
+  switch (value.kind()) {
+    case Kind::kString: return static_cast<int64_t>(value.string().length);
+    case Kind::kList:
+    case Kind::kTuple: return static_cast<int64_t>(value.list().items.size());
+    case Kind::kDict: return static_cast<int64_t>(value.dict().items.size());
+    case Kind::kDictView:
+      return static_cast<int64_t>(value.dict_view().dict.dict().items.size());
+    case Kind::kRange: return static_cast<int64_t>(value.range().size());
+    case Kind::kUndefined: return 0;
+    case Kind::kLoop: return value.loop().length();
+    default: fail("object of type '{}' has no len()", type_name(value));
+  }
+}
+
+// ---- statements ----
+
+Evaluator::Flow Evaluator::execute(const Body& body, const ScopePtr& scope) {
+  for (const Stmt* stmt : body) {
+    const Flow flow = execute(*stmt, scope);
+    if (flow != Flow::kNormal) return flow;
+  }
+  return Flow::kNormal;
+}
+
+Evaluator::Flow Evaluator::execute(const Stmt& stmt, const ScopePtr& scope) {
+  const Depth depth(*this, frames_, limits_.max_depth * kFramesPerCall);
+  line_ = stmt.line;
+  step();
+  switch (stmt.kind) {
+    case StmtKind::kText: write(MarkedText(stmt.text, Origin::kTemplate)); break;
+    case StmtKind::kOutput: write(evaluate(*stmt.value, scope)); break;
+    case StmtKind::kIf: return execute_if(stmt, scope);
+    case StmtKind::kFor: execute_for(stmt, scope); break;
+    case StmtKind::kSet: assign(*stmt.target, evaluate(*stmt.value, scope), scope); break;
+    case StmtKind::kSetBlock: return execute_set_block(stmt, scope);
+    case StmtKind::kMacro: scope->set(stmt.macro->name, make_macro(*stmt.macro, scope)); break;
+    case StmtKind::kCallBlock: execute_call_block(stmt, scope); break;
+    case StmtKind::kFilterBlock: {
+      MarkedText text;
+      const Flow flow = capture(stmt.body, scope, text);
+      if (flow != Flow::kNormal) return flow;
+      write(apply_filters(stmt.value, make_string(std::move(text)), scope));
+      break;
+    }
+    case StmtKind::kWith: return execute_with(stmt, scope);
+    case StmtKind::kScope: {
+      auto inner = std::make_shared<Scope>();
+      inner->parent = scope;
+      return execute(stmt.body, inner);
+    }
+    case StmtKind::kBreak: return Flow::kBreak;
+    case StmtKind::kContinue: return Flow::kContinue;
+  }
+  return Flow::kNormal;
+}
+
+void Evaluator::write(const MarkedText& text) {
+  if (out_->size() + text.size() > limits_.max_output_bytes) {
+    fail("the output is longer than {} bytes", limits_.max_output_bytes);
+  }
+  out_->append(text);
+}
+
+void Evaluator::write(const Value& value) {
+  value.is_string() ? write(value.string().text) : write(to_text(value));
+}
+
+// Renders into `text` in a scope of its own.
+Evaluator::Flow Evaluator::capture(const Body& body, const ScopePtr& scope, MarkedText& text) {
+  auto inner = std::make_shared<Scope>();
+  inner->parent = scope;
+  struct Redirect {
+    MarkedText*& slot;
+    MarkedText* outer;
+    ~Redirect() { slot = outer; }
+  } redirect{out_, out_};
+  out_ = &text;
+  return execute(body, inner);
+}
+
+Evaluator::Flow Evaluator::execute_if(const Stmt& stmt, const ScopePtr& scope) {
+  for (const Branch& branch : stmt.branches) {
+    if (!branch.test || truthy(evaluate(*branch.test, scope))) return execute(branch.body, scope);
+  }
+  return Flow::kNormal;
+}
+
+Evaluator::Flow Evaluator::execute_set_block(const Stmt& stmt, const ScopePtr& scope) {
+  MarkedText text;
+  const Flow flow = capture(stmt.body, scope, text);
+  if (flow != Flow::kNormal) return flow;
+  Value value = make_string(std::move(text));
+  if (stmt.value) value = apply_filters(stmt.value, std::move(value), scope);
+  assign(*stmt.target, std::move(value), scope);
+  return Flow::kNormal;
+}
+
+Evaluator::Flow Evaluator::execute_with(const Stmt& stmt, const ScopePtr& scope) {
+  auto inner = std::make_shared<Scope>();
+  inner->parent = scope;
+  std::vector<Value> values;
+  for (const auto& [target, value] : stmt.bindings) values.push_back(evaluate(*value, scope));
+  for (size_t i = 0; i < values.size(); ++i) {
+    assign(*stmt.bindings[i].first, std::move(values[i]), inner);
+  }
+  return execute(stmt.body, inner);
+}
+
+void Evaluator::execute_for(const Stmt& stmt, const ScopePtr& scope) {
+  run_loop(stmt, scope, evaluate(*stmt.value, scope), 0);
+}
+
+// The items, without those that the loop's `if` refuses. Lazy: the test sees what the body did.
+std::function<bool(Value&)> Evaluator::loop_source(const Stmt& stmt, const ScopePtr& scope,
+                                                   const Value& items) {
+  auto cursor = std::make_shared<Cursor>(*this, items);
+  if (!stmt.test) return [cursor](Value& item) { return cursor->next(item); };
+  return [this, cursor, &stmt, scope](Value& item) {
+    while (cursor->next(item)) {
+      auto inner = std::make_shared<Scope>();
+      inner->parent = scope;
+      assign(*stmt.target, item, inner);
+      if (truthy(evaluate(*stmt.test, inner))) return true;
+    }
+    return false;
+  };
+}
+
+void Evaluator::run_loop(const Stmt& stmt, const ScopePtr& scope, const Value& items, int depth0) {
+  auto* loop = new Loop;
+  const Value loop_value(Kind::kLoop, loop);
+  loop->depth0 = depth0;
+  loop->pull = loop_source(stmt, scope, items);
+  if (!stmt.test && !items.is(Kind::kIterator)) loop->known_length = length(items);
+  if (stmt.recursive) {
+    loop->recurse = [this, &stmt, scope, depth0](const Value& inner_items) {
+      const Depth depth(*this, calls_, limits_.max_depth);
+      MarkedText text;
+      MarkedText* const outer = std::exchange(out_, &text);
+      try {
+        run_loop(stmt, scope, inner_items, depth0 + 1);
+      } catch (...) {
+        out_ = outer;
+        throw;
+      }
+      out_ = outer;
+      return make_string(std::move(text));
+    };
+  }
+  while (loop->advance()) {
+    auto inner = std::make_shared<Scope>();
+    inner->parent = scope;
+    inner->set("loop", loop_value);
+    line_ = stmt.line;
+    assign(*stmt.target, loop->current, inner);
+    if (execute(stmt.body, inner) == Flow::kBreak) break;
+  }
+  if (loop->index0 < 0) {
+    auto inner = std::make_shared<Scope>();
+    inner->parent = scope;
+    execute(stmt.other, inner);
+  }
+}
+
+void Evaluator::execute_call_block(const Stmt& stmt, const ScopePtr& scope) {
+  const Expr& expr = *stmt.value;
+  const Value callee = evaluate(*expr.a, scope);
+  CallArguments arguments;
+  evaluate_arguments(expr.call, scope, arguments);
+  arguments.keywords.emplace_back("caller", make_macro(*stmt.macro, scope));
+  line_ = stmt.line;
+  write(call(callee, arguments));
+}
+
+void Evaluator::assign(const Expr& target, Value value, const ScopePtr& scope) {
+  if (target.kind == ExprKind::kName) {
+    scope->set(target.text, std::move(value));
+    return;
+  }
+  if (target.kind == ExprKind::kNamespaceTarget) {
+    Expr name;
+    name.line = target.line;
+    name.text = target.text;
+    const Value ns = evaluate_name(name, scope);
+    if (!ns.is(Kind::kNamespace)) fail("cannot assign attribute on non-namespace object");
+    ns.name_space().set(target.attribute, std::move(value));
+    return;
+  }
+  if (value.kind() < Kind::kUndefined) {
+    fail("cannot unpack non-iterable {} object", type_name(value));
+  }
+  std::vector<Value> parts = to_vector(value);
+  const size_t expected = target.items.size();
+  if (parts.size() < expected) {
+    fail("not enough values to unpack (expected {}, got {})", expected, parts.size());
+  }
+  if (parts.size() > expected) fail("too many values to unpack (expected {})", expected);
+  for (size_t i = 0; i < expected; ++i) assign(*target.items[i], std::move(parts[i]), scope);
+}
+
+// ---- macros ----
+
+Value Evaluator::make_macro(const Macro& macro, const ScopePtr& scope) {
+  for (ScopePtr s = scope; s && s != context_; s = s->parent) {
+    if (std::find(captured_.rbegin(), captured_.rend(), s) != captured_.rend()) break;
+    captured_.push_back(s);
+  }
+  return make_function(
+      [&macro, scope](Evaluator& evaluator, CallArguments& arguments) {
+        return evaluator.invoke(macro, scope, arguments);
+      },
+      "<Macro '" + macro.name + "'>", "Macro");
+}
+
+Value Evaluator::invoke(const Macro& macro, const ScopePtr& closure, CallArguments& arguments) {
+  const Depth depth(*this, calls_, limits_.max_depth);
+  auto scope = std::make_shared<Scope>();
+  scope->parent = closure;
+  bind_arguments(macro, *scope, arguments);
+  const size_t required = macro.parameters.size() - macro.defaults.size();
+  for (size_t i = 0; i < macro.parameters.size(); ++i) {
+    if (scope->find(macro.parameters[i])) continue;
+    Value value = i >= required
+                      ? evaluate(*macro.defaults[i - required], scope)
+                      : make_undefined("parameter '" + macro.parameters[i] + "' was not provided");
+    scope->set(macro.parameters[i], std::move(value));
+  }
+  MarkedText text;
+  capture(macro.body, scope, text);
+  return make_string(std::move(text));
+}
+
+void Evaluator::bind_arguments(const Macro& macro, Scope& scope, CallArguments& arguments) {
+  auto& positional = arguments.positional;
+  auto& keywords = arguments.keywords;
+  const size_t n = std::min(positional.size(), macro.parameters.size());
+  const auto take = [&](std::string_view name, Value& out) {
+    const auto it = std::find_if(keywords.begin(), keywords.end(),
+                                 [&](const auto& k) { return k.first == name; });
+    if (it == keywords.end()) return false;
+    out = std::move(it->second);
+    keywords.erase(it);
+    return true;
+  };
+  for (size_t i = 0; i < n; ++i) scope.set(macro.parameters[i], positional[i]);
+  bool has_caller = false;
+  for (size_t i = n; i < macro.parameters.size(); ++i) {
+    Value value;
+    if (take(macro.parameters[i], value)) scope.set(macro.parameters[i], std::move(value));
+    has_caller |= macro.parameters[i] == "caller";
+  }
+  if (macro.uses_caller && !has_caller) {
+    Value caller;
+    if (!take("caller", caller)) caller = make_undefined("No caller defined");
+    scope.set("caller", std::move(caller));
+  }
+  if (macro.uses_kwargs) {
+    std::vector<std::pair<Value, Value>> items;
+    for (auto& [key, value] : keywords) items.emplace_back(make_string(key), std::move(value));
+    scope.set("kwargs", make_dict(std::move(items)));
+  } else if (!keywords.empty()) {
+    fail("macro '{}' takes no keyword argument '{}'", macro.name, keywords[0].first);
+  }
+  if (macro.uses_varargs) {
+    std::vector<Value> rest(positional.begin() + static_cast<ptrdiff_t>(n), positional.end());
+    scope.set("varargs", make_list(std::move(rest), Kind::kTuple));
+  } else if (positional.size() > n) {
+    fail("macro '{}' takes not more than {} argument(s)", macro.name, macro.parameters.size());
+  }
+}
+
+// ---- expressions ----
+
+Value Evaluator::evaluate(const Expr& expr, const ScopePtr& scope) {
+  const Depth depth(*this, frames_, limits_.max_depth * kFramesPerCall);
+  step();
+  line_ = expr.line;
+  switch (expr.kind) {
+    case ExprKind::kNone: return Value();
+    case ExprKind::kTrue: return Value(true);
+    case ExprKind::kFalse: return Value(false);
+    case ExprKind::kInteger: return Value(parse_integer(*this, expr.text));
+    case ExprKind::kFloat: return Value(expr.real);
+    case ExprKind::kString: return evaluate_string(expr);
+    case ExprKind::kName: return evaluate_name(expr, scope);
+    case ExprKind::kList: return make_list(evaluate_all(expr.items, scope));
+    case ExprKind::kTuple: return make_list(evaluate_all(expr.items, scope), Kind::kTuple);
+    case ExprKind::kDict: return evaluate_dict(expr, scope);
+    case ExprKind::kAttribute: {
+      const Value object = evaluate(*expr.a, scope);
+      line_ = expr.line;
+      return attribute(object, expr.text);
+    }
+    case ExprKind::kItem: return evaluate_item(expr, scope);
+    case ExprKind::kCall: return evaluate_call(expr, scope);
+    case ExprKind::kFilter: return apply_filter(expr, evaluate(*expr.a, scope), scope);
+    case ExprKind::kTest: {
+      CallArguments arguments;
+      arguments.positional.push_back(evaluate(*expr.a, scope));
+      evaluate_arguments(expr.call, scope, arguments);
+      line_ = expr.line;
+      return Value(expr.test(*this, arguments));
+    }
+    case ExprKind::kNegate: return negate(*this, evaluate(*expr.a, scope));
+    case ExprKind::kPlus: {
+      const Value value = evaluate(*expr.a, scope);
+      if (value.is_undefined()) fail_undefined(value);
+      if (!value.is_number()) fail("bad operand type for unary +: '{}'", type_name(value));
+      return value.is(Kind::kBool) ? Value(value.integer()) : value;
+    }
+    case ExprKind::kNot: return Value(!truthy(evaluate(*expr.a, scope)));
+    case ExprKind::kBinary: {
+      Value left = evaluate(*expr.items[0], scope);
+      for (size_t i = 0; i < expr.binary_ops.size(); ++i) {
+        const Value right = evaluate(*expr.items[i + 1], scope);
+        line_ = expr.items[i + 1]->line;
+        left = binary(*this, expr.binary_ops[i], left, right);
+      }
+      return left;
+    }
+    case ExprKind::kConcat: {
+      MarkedText text;
+      for (const Expr* item : expr.items) {
+        text.append(to_text(evaluate(*item, scope)));
+        check_size(text.size());
+      }
+      return make_string(std::move(text));
+    }
+    case ExprKind::kCompare: return evaluate_compare(expr, scope);
+    case ExprKind::kAnd:
+    case ExprKind::kOr: return evaluate_logic(expr, scope);
+    case ExprKind::kCondition:
+      if (truthy(evaluate(*expr.b, scope))) return evaluate(*expr.a, scope);
+      return expr.c ? evaluate(*expr.c, scope) : make_undefined(hint_of_condition(expr.line));
+    case ExprKind::kSlice:
+    case ExprKind::kNamespaceTarget: break;
+  }
+  fail("internal: expression out of place");
+}
+
+Value Evaluator::evaluate_string(const Expr& expr) {
+  Value& slot = constants_[static_cast<size_t>(expr.constant)];
+  if (!slot.is_string()) slot = make_string(expr.text);
+  return slot;
+}
+
+Value Evaluator::evaluate_name(const Expr& expr, const ScopePtr& scope) {
+  const std::string_view name = expr.text;
+  for (const Scope* s = scope.get(); s; s = s->parent.get()) {
+    if (const Value* value = s->find(name)) return *value;
+  }
+  if (const Json* json = variables_.find(name)) {
+    const bool trusted = std::find(trusted_.begin(), trusted_.end(), name) != trusted_.end();
+    context_->set(name, from_json(*json, trusted ? Origin::kTemplate : Origin::kCaller));
+  } else if (Value global; make_global(*this, name, global)) {
+    context_->set(name, std::move(global));
+  } else {
+    auto* undefined = new Undefined;
+    Value value(Kind::kUndefined, undefined);
+    undefined->name = make_string(name);
+    return value;
+  }
+  return *context_->find(name);
+}
+
+std::vector<Value> Evaluator::evaluate_all(const std::vector<Expr*>& items, const ScopePtr& scope) {
+  std::vector<Value> out;
+  out.reserve(items.size());
+  for (const Expr* item : items) out.push_back(evaluate(*item, scope));
+  return out;
+}
+
+Value Evaluator::evaluate_dict(const Expr& expr, const ScopePtr& scope) {
+  Dict dict;
+  for (size_t i = 0; i + 1 < expr.items.size(); i += 2) {
+    Value key = evaluate(*expr.items[i], scope);
+    if (!hashable(key)) fail("unhashable type: '{}'", type_name(key));
+    dict.set(std::move(key), evaluate(*expr.items[i + 1], scope));
+  }
+  return make_dict(std::move(dict.items));
+}
+
+Value Evaluator::evaluate_item(const Expr& expr, const ScopePtr& scope) {
+  const Value object = evaluate(*expr.a, scope);
+  if (expr.b->kind == ExprKind::kSlice) return evaluate_slice(object, *expr.b, scope);
+  const Value key = evaluate(*expr.b, scope);
+  line_ = expr.line;
+  return item(object, key);
+}
+
+Value Evaluator::evaluate_slice(const Value& object, const Expr& expr, const ScopePtr& scope) {
+  Value parts[3];
+  for (size_t i = 0; i < 3; ++i) {
+    if (expr.items[i]) parts[i] = evaluate(*expr.items[i], scope);
+  }
+  line_ = expr.line;
+  return slice(*this, object, parts[0], parts[1], parts[2]);
+}
+
+void Evaluator::evaluate_arguments(const Call& call, const ScopePtr& scope, CallArguments& out) {
+  for (const Expr* e : call.positional) out.positional.push_back(evaluate(*e, scope));
+  for (const auto& [name, e] : call.keywords) out.keywords.emplace_back(name, evaluate(*e, scope));
+  if (call.star) {
+    Cursor cursor(*this, evaluate(*call.star, scope));
+    for (Value item; cursor.next(item);) out.positional.push_back(item);
+  }
+  if (!call.double_star) return;
+  const Value extra = evaluate(*call.double_star, scope);
+  if (!extra.is(Kind::kDict)) fail("argument after ** must be a mapping, not {}", type_name(extra));
+  for (const auto& [key, value] : extra.dict().items) {
+    if (!key.is_string()) fail("keywords must be strings");
+    const std::string& name = key.string().bytes();
+    for (const auto& [other, unused] : out.keywords) {
+      if (other == name) fail("got multiple values for keyword argument '{}'", name);
+    }
+    out.keywords.emplace_back(name, value);
+  }
+}
+
+Value Evaluator::evaluate_call(const Expr& expr, const ScopePtr& scope) {
+  CallArguments arguments;
+  if (expr.a->kind == ExprKind::kAttribute) {
+    // Methods are called without making a bound method first.
+    const Value object = evaluate(*expr.a->a, scope);
+    line_ = expr.line;
+    if (const MethodFunction method = find_method(object, expr.a->text)) {
+      evaluate_arguments(expr.call, scope, arguments);
+      line_ = expr.line;
+      return method(*this, object, arguments);
+    }
+    const Value callee = attribute(object, expr.a->text);
+    evaluate_arguments(expr.call, scope, arguments);
+    line_ = expr.line;
+    return call(callee, arguments);
+  }
+  const Value callee = evaluate(*expr.a, scope);
+  evaluate_arguments(expr.call, scope, arguments);
+  line_ = expr.line;
+  return call(callee, arguments);
+}
+
+Value Evaluator::call(const Value& callee, CallArguments& arguments) {
+  if (callee.is_undefined()) fail_undefined(callee);
+  if (callee.is(Kind::kFunction)) return callee.function().call(*this, arguments);
+  if (callee.is(Kind::kLoop)) {
+    if (!callee.loop().recurse) {
+      fail("The loop must have the 'recursive' marker to be called recursively.");
+    }
+    if (arguments.positional.size() != 1 || !arguments.keywords.empty()) {
+      fail("loop() takes exactly one argument");
+    }
+    return callee.loop().recurse(arguments.positional[0]);
+  }
+  fail("'{}' object is not callable", type_name(callee));
+}
+
+Value Evaluator::evaluate_compare(const Expr& expr, const ScopePtr& scope) {
+  Value left = evaluate(*expr.items[0], scope);
+  for (size_t i = 0; i < expr.compare_ops.size(); ++i) {
+    Value right = evaluate(*expr.items[i + 1], scope);
+    line_ = expr.items[i + 1]->line;
+    if (!compare(*this, expr.compare_ops[i], left, right)) return Value(false);
+    left = std::move(right);
+  }
+  return Value(true);
+}
+
+Value Evaluator::evaluate_logic(const Expr& expr, const ScopePtr& scope) {
+  const bool stop = expr.kind == ExprKind::kOr;
+  for (size_t i = 0;; ++i) {
+    Value value = evaluate(*expr.items[i], scope);
+    if (i + 1 == expr.items.size() || truthy(value) == stop) return value;
+  }
+}
+
+Value Evaluator::apply_filter(const Expr& expr, Value value, const ScopePtr& scope) {
+  CallArguments arguments;
+  arguments.positional.push_back(std::move(value));
+  evaluate_arguments(expr.call, scope, arguments);
+  line_ = expr.line;
+  return expr.filter(*this, arguments);
+}
+
+// Applies a chain whose innermost operand is absent to `value`.
+Value Evaluator::apply_filters(const Expr* expr, Value value, const ScopePtr& scope) {
+  std::vector<const Expr*> chain;
+  for (; expr; expr = expr->a) chain.push_back(expr);
+  for (auto it = chain.rbegin(); it != chain.rend(); ++it) {
+    value = apply_filter(**it, std::move(value), scope);
+  }
+  return value;
+}
+
+}  // namespace flare::frontend::jinja

@@ -1,0 +1,150 @@
+#include "frontend/template/unicode.h"
+
+#include <utf8proc.h>
+
+namespace flare::frontend::jinja {
+namespace {
+
+utf8proc_category_t category(uint32_t c) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c));
+}
+
+}  // namespace
+
+uint32_t decode(std::string_view text, size_t& at) {
+  const auto byte = [&](size_t i) -> uint32_t {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) & 0x3fu : 0;
+  };
+  const uint32_t first = static_cast<unsigned char>(text[at]);
+  if (first < 0x80) return ++at, first;
+  const size_t i = at;
+  if (first < 0xe0) return at += 2, (first & 0x1f) << 6 | byte(i + 1);
+  if (first < 0xf0) return at += 3, (first & 0x0f) << 12 | byte(i + 1) << 6 | byte(i + 2);
+  return at += 4,
+         (first & 0x07) << 18 | byte(i + 1) << 12 | byte(i + 2) << 6 | byte(i + 3);
+}
+
+size_t previous(std::string_view text, size_t end) {
+  size_t at = end - 1;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
+  return at;
+}
+
+void append_code_point(std::string& out, uint32_t c) {
+  if (c < 0x80) {
+    out += static_cast<char>(c);
+    return;
+  }
+  if (c < 0x800) {
+    out += static_cast<char>(0xc0 | c >> 6);
+  } else {
+    if (c < 0x10000) {
+      out += static_cast<char>(0xe0 | c >> 12);
+    } else {
+      out += static_cast<char>(0xf0 | c >> 18);
+      out += static_cast<char>(0x80 | (c >> 12 & 0x3f));
+    }
+    out += static_cast<char>(0x80 | (c >> 6 & 0x3f));
+  }
+  out += static_cast<char>(0x80 | (c & 0x3f));
+}
+
+size_t count_code_points(std::string_view text) {
+  size_t n = 0;
+  for (const char c : text) n += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  return n;
+}
+
+size_t byte_offset(std::string_view text, size_t index) {
+  size_t at = 0;
+  for (; at < text.size(); ++at) {
+    if ((static_cast<unsigned char>(text[at]) & 0xc0) != 0x80 && index-- == 0) return at;
+  }
+  return at;
+}
+
+size_t find_invalid_utf8(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    utf8proc_int32_t c = 0;
+    const auto n = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at,
+                                    static_cast<utf8proc_ssize_t>(text.size() - at), &c);
+    if (n <= 0) return at;
+    at += static_cast<size_t>(n);
+  }
+  return std::string::npos;
+}
+
+bool is_space(uint32_t c) {
+  if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x1f);
+  return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
+         c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+bool is_line_break(uint32_t c) {
+  return (c >= 10 && c <= 13) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 ||
+         c == 0x2029;
+}
+
+bool is_word(uint32_t c) { return c == '_' || is_alpha(c) || is_numeric(c); }
+
+bool is_alpha(uint32_t c) {
+  const auto k = category(c);
+  return k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || k == UTF8PROC_CATEGORY_LT ||
+         k == UTF8PROC_CATEGORY_LM || k == UTF8PROC_CATEGORY_LO;
+}
+
+bool is_decimal(uint32_t c) { return category(c) == UTF8PROC_CATEGORY_ND; }
+
+bool is_digit(uint32_t c) {
+  // Superscripts, subscripts and circled digits are digits without being decimals.
+  return is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 ||
+         (c >= 0x2074 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089) ||
+         (c >= 0x2460 && c <= 0x2468);
+}
+
+bool is_numeric(uint32_t c) {
+  const auto k = category(c);
+  return k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_NO;
+}
+
+bool is_lower(uint32_t c) { return category(c) == UTF8PROC_CATEGORY_LL || c == 0xaa || c == 0xba; }
+bool is_upper(uint32_t c) { return category(c) == UTF8PROC_CATEGORY_LU; }
+bool is_title(uint32_t c) { return category(c) == UTF8PROC_CATEGORY_LT; }
+
+bool is_printable(uint32_t c) {
+  if (c < 0x80) return c >= 0x20 && c < 0x7f;
+  switch (category(c)) {
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_ZS:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP: return false;
+    default: return true;
+  }
+}
+
+void append_upper(std::string& out, uint32_t c) {
+  if (c == 0xdf) {
+    out += "SS";  // the one common letter whose upper case is longer
+    return;
+  }
+  append_code_point(out, static_cast<uint32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))));
+}
+
+void append_lower(std::string& out, uint32_t c) {
+  append_code_point(out, static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
+}
+
+void append_title(std::string& out, uint32_t c) {
+  if (c == 0xdf) {
+    out += "Ss";
+    return;
+  }
+  append_code_point(out, static_cast<uint32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c))));
+}
+
+}  // namespace flare::frontend::jinja
