@@ -4,9 +4,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
-#include <new>
+#include <vector>
 
 #include "frontend/tokenizer/unicode.h"
 
@@ -20,19 +18,48 @@ bool any_caller(const NormalizedText& text, size_t begin, size_t end) {
          std::string_view::npos;
 }
 
-// Normalises `text`, which holds no opaque code point, through utf8proc.
+// Canonical order of a decomposition. The library's own sorting is quadratic in a run of marks.
+void order_marks(std::vector<utf8proc_int32_t>& characters) {
+  const auto combining = [](utf8proc_int32_t c) {
+    return c < 0x300 ? 0 : utf8proc_get_property(c)->combining_class;
+  };
+  for (size_t begin = 0; begin < characters.size(); ++begin) {
+    if (combining(characters[begin]) == 0) continue;
+    size_t end = begin + 1;
+    while (end < characters.size() && combining(characters[end]) != 0) ++end;
+    std::stable_sort(characters.begin() + begin, characters.begin() + end,
+                     [&](auto x, auto y) { return combining(x) < combining(y); });
+    begin = end;
+  }
+}
+
+// Appends the form of `text`, which holds no opaque code point.
 void append_normalized(std::string& out, std::string_view text, UnicodeForm form) {
   if (text.empty()) return;
-  int options = UTF8PROC_STABLE | (form.compose ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE);
+  int options = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE;
   if (form.compatibility) options |= UTF8PROC_COMPAT;
-  utf8proc_uint8_t* result = nullptr;
-  const utf8proc_ssize_t length = utf8proc_map(
-      reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-      static_cast<utf8proc_ssize_t>(text.size()), &result, static_cast<utf8proc_option_t>(options));
-  if (length == UTF8PROC_ERROR_NOMEM) throw std::bad_alloc();
-  if (length < 0) throw Error(Code::kInvalid, "Unicode normalisation: {}", utf8proc_errmsg(length));
-  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(result, &std::free);
-  out.append(reinterpret_cast<const char*>(result), static_cast<size_t>(length));
+  std::vector<utf8proc_int32_t> characters;
+  int boundary = 0;
+  for (size_t at = 0; at < text.size();) {
+    const Decoded d = decode_at(text, at);
+    at += d.bytes;
+    utf8proc_int32_t parts[32];  // the longest decomposition has 18 characters
+    const utf8proc_ssize_t count =
+        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(d.code_point), parts, 32,
+                                static_cast<utf8proc_option_t>(options), &boundary);
+    FLARE_ASSERT(count >= 0 && count <= 32);
+    characters.insert(characters.end(), parts, parts + count);
+  }
+  order_marks(characters);
+  size_t count = characters.size();
+  if (form.compose) {
+    const utf8proc_ssize_t composed = utf8proc_normalize_utf32(
+        characters.data(), static_cast<utf8proc_ssize_t>(count),
+        static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+    FLARE_ASSERT(composed >= 0);
+    count = static_cast<size_t>(composed);
+  }
+  for (size_t i = 0; i < count; ++i) append_utf8(out, static_cast<char32_t>(characters[i]));
 }
 
 class FormPass {
