@@ -13,7 +13,7 @@ test:
 bench:
 	cmake --preset release -DFLARE_BENCH=ON
 	cmake --build --preset release
-	set -e; for program in build/release/bench/*_bench; do $$program; done
+	set -e; for program in build/release/bench/bench_*; do $$program; done
 
 format:
 	clang-format-19 -i $(SOURCES)
