@@ -1,9 +1,11 @@
 #!/usr/bin/python3
-"""An independent writer of `.ninfer` version 3 file sets, made from spec/artifact.md alone: the oracle of the artifact tests.
+"""An independent writer of `.ninfer` version 3 file sets, made from spec/artifact.md alone: the
+oracle of the artifact tests.
 
     /usr/bin/python3 tools/ninfer_writer.py tests/data/artifact
 
-writes the golden file sets of §18.6, the directory texts of §18.1 and §18.2, and a small artifact with every built format.
+writes the golden file sets of §18.6, the directory texts of §18.1 and §18.2, and a small artifact
+with every built format.
 """
 import hashlib
 import json
@@ -47,12 +49,13 @@ def pack_group(bits, codes):
     stream = []
     for lane in u:
         stream += [lane >> b & 1 for b in range(4, bits)]
-    high = bytes(sum(bit << t for t, bit in enumerate(stream[i:i + 8])) for i in range(0, len(stream), 8))
+    high = bytes(sum(bit << t for t, bit in enumerate(stream[i:i + 8]))
+                 for i in range(0, len(stream), 8))
     return base, high
 
 
 def row_split(fmt, rows, scales):
-    """rows: lists of signed codes; scales: per row, fp16 words of the groups that hold real columns."""
+    """rows: lists of signed codes; scales: per row, fp16 words of groups with real columns."""
     bits, group, _, _ = CODE[fmt]
     base, high, scale = b"", b"", b""
     for codes, words in zip(rows, scales):
@@ -68,7 +71,8 @@ def row_split(fmt, rows, scales):
 
 def row_values(fmt, rows, scales):
     group = CODE[fmt][1]
-    return [f32(fp16(words[k // group]) * c) for codes, words in zip(rows, scales) for k, c in enumerate(codes)]
+    return [f32(fp16(words[k // group]) * c)
+            for codes, words in zip(rows, scales) for k, c in enumerate(codes)]
 
 
 def nvfp4_vector():
@@ -78,7 +82,8 @@ def nvfp4_vector():
     scales = bytearray(512)
     for n in range(128):
         for g in range(4):
-            scales[512 * (n // 128 + g // 4) + 16 * (n % 32) + 4 * ((n % 128) // 32) + g % 4] = (4 * n + g) % 127
+            at = 512 * (n // 128 + g // 4) + 16 * (n % 32) + 4 * ((n % 128) // 32) + g % 4
+            scales[at] = (4 * n + g) % 127
     return bytes(codes) + bytes(scales) + struct.pack("<f", 2.5)
 
 
@@ -86,7 +91,8 @@ def nvfp4_vector():
 
 def text_of(value, rounded=False):
     if isinstance(value, dict):
-        return "{" + ",".join(json.dumps(k, ensure_ascii=False) + ":" + text_of(v, rounded) for k, v in value.items()) + "}"
+        return "{" + ",".join(text_of(k) + ":" + text_of(v, rounded)
+                              for k, v in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ",".join(text_of(v, rounded) for v in value) + "]"
     if isinstance(value, float):
@@ -98,16 +104,18 @@ def directory_text(d, files):
     components = []
     for name, c in d["components"].items():
         fields = ['"config":' + text_of(c["config"], True)]
-        fields += [f'"{k}":' + text_of(c[k]) for k in ("target", "resources", "proposal") if c.get(k)]
+        fields += [f'"{k}":' + text_of(c[k])
+                   for k in ("target", "resources", "proposal") if c.get(k)]
         components.append(text_of(name) + ":{" + ",".join(fields) + "}")
     objects = []
     for o in d["objects"]:
-        keys = ("id", "shape", "format", "layout", "offset", "bytes", "kind") if o["kind"] == "tensor" else (
-            "id", "encoding", "offset", "bytes", "kind")
+        own = ["shape", "format", "layout"] if o["kind"] == "tensor" else ["encoding"]
+        keys = ["id"] + own + ["offset", "bytes", "kind"]
         objects.append({k: o[k] for k in keys})
-    return ('{"components":{' + ",".join(components) + '},"objects":' + text_of(objects) + ',"bindings":' +
-            text_of(d["bindings"]) + ',"uses":' + text_of(d["uses"]) + ',"metadata":' + text_of(d["metadata"]) +
-            ',"provenance":' + text_of(d["provenance"]) + ',"files":' + text_of(files) + "}")
+    rest = "".join(f',"{k}":' + text_of(d[k])
+                   for k in ("bindings", "uses", "metadata", "provenance"))
+    return ('{"components":{' + ",".join(components) + '},"objects":' + text_of(objects) + rest +
+            ',"files":' + text_of(files) + "}")
 
 
 # ---------------------------------------------------------------- file sets
@@ -154,7 +162,8 @@ def write_set(folder, name, d, data, artifact_id, limit=None):
     paths, at = [], 0
     for i, f in enumerate(files):
         if i == 0:
-            head = b"NINFER\0\3" + struct.pack("<Q", json_bytes) + artifact_id + text.ljust(json_bytes, b" ")
+            head = b"NINFER\0\3" + struct.pack("<Q", json_bytes) + artifact_id
+            head += text.ljust(json_bytes, b" ")
         else:
             head = b"NINPRT\0\3" + struct.pack("<Q", i) + artifact_id
         path = os.path.join(folder, f["path"] or name)
@@ -166,8 +175,11 @@ def write_set(folder, name, d, data, artifact_id, limit=None):
 
 
 def tensor(name, shape, fmt, size):
-    layout = "block_scale_k16_m128x4_v1" if fmt == "nvfp4" else "row_split_k128_v1" if fmt in CODE else "contiguous_le_v1"
-    return {"id": name, "shape": shape, "format": fmt, "layout": layout, "bytes": size, "kind": "tensor"}
+    layout = "row_split_k128_v1" if fmt in CODE else "contiguous_le_v1"
+    if fmt == "nvfp4":
+        layout = "block_scale_k16_m128x4_v1"
+    return {"id": name, "shape": shape, "format": fmt, "layout": layout, "bytes": size,
+            "kind": "tensor"}
 
 
 def resource(name, size):
@@ -218,17 +230,20 @@ def golden(out):
 # ---------------------------------------------------------------- §18.1, §18.2
 
 CONFIG = {
-    "architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "hidden_size": 128, "vocab_size": 248320,
-    "num_hidden_layers": 1, "max_position_embeddings": 4096, "tie_word_embeddings": False, "rms_norm_eps": 1e-6,
-    "layer_types": ["full_attention"], "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 128,
-    "rope_parameters": {"rope_theta": 1e7, "partial_rotary_factor": 0.25, "mrope_section": [6, 5, 5]},
+    "architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text",
+    "hidden_size": 128, "vocab_size": 248320, "num_hidden_layers": 1,
+    "max_position_embeddings": 4096, "tie_word_embeddings": False, "rms_norm_eps": 1e-6,
+    "layer_types": ["full_attention"], "num_attention_heads": 1, "num_key_value_heads": 1,
+    "head_dim": 128,
+    "rope_parameters": {"rope_theta": 1e7, "partial_rotary_factor": 0.25,
+                        "mrope_section": [6, 5, 5]},
     "intermediate_size": 256,
 }
 
 
 def one_layer(mixed):
-    roles = {"tokenizer.json": 9000001, "tokenizer_config.json": 12345, "chat_template.jinja": 4096,
-             "generation_config.json": 181}
+    roles = {"tokenizer.json": 9000001, "tokenizer_config.json": 12345,
+             "chat_template.jinja": 4096, "generation_config.json": 181}
     objects = [resource("resource/text/" + role, size) for role, size in roles.items()]
     layer, where = "text/layers/0/", {}
 
@@ -258,17 +273,20 @@ def one_layer(mixed):
     weight([128], members=[layer + "post_attention_norm"])
     weight([128, 256], members=[layer + "mlp/down"])
 
-    registry = [("text/token_embedding", None), ("text/output_head", "text/final_hidden"), ("text/final_norm", None),
-                (layer + "input_norm", None)]
+    registry = [("text/token_embedding", None), ("text/output_head", "text/final_hidden"),
+                ("text/final_norm", None), (layer + "input_norm", None)]
     registry += [(a + n, layer + "mixer_input") for n in ("query", "gate", "key", "value")]
-    registry += [(a + "query_norm", None), (a + "key_norm", None), (a + "output", a + "gated_output"),
-                 (layer + "post_attention_norm", None), (layer + "mlp/gate", layer + "ffn_input"),
-                 (layer + "mlp/up", layer + "ffn_input"), (layer + "mlp/down", layer + "mlp/product")]
+    registry += [(a + "query_norm", None), (a + "key_norm", None),
+                 (a + "output", a + "gated_output"), (layer + "post_attention_norm", None),
+                 (layer + "mlp/gate", layer + "ffn_input"), (layer + "mlp/up", layer + "ffn_input"),
+                 (layer + "mlp/down", layer + "mlp/product")]
     return {
-        "components": {"text": {"config": CONFIG, "resources": {r: "resource/text/" + r for r in roles}}},
+        "components": {"text": {"config": CONFIG,
+                                "resources": {r: "resource/text/" + r for r in roles}}},
         "objects": objects,
         "bindings": {name: where[name] for name, _ in registry},
-        "uses": [{"parameter": name, "input": at, "activation_policy": "A16Only"} for name, at in registry if at],
+        "uses": [{"parameter": name, "input": at, "activation_policy": "A16Only"}
+                 for name, at in registry if at],
         "metadata": {"name": "example-one-layer"},
         "provenance": {},
     }
@@ -276,8 +294,10 @@ def one_layer(mixed):
 
 def one_layer_texts(out):
     for mixed, limit, size, digest in (
-            (False, None, 4774, "e74df51bd7e0b97d357c163f83f69b9f89a738fa04901be58f61f83404dfd982"),
-            (True, 64000000, 5037, "6da670943fa99478a94652f0c723f63a12584b2e7907184daef29ab7c158a7a4")):
+            (False, None, 4774,
+             "e74df51bd7e0b97d357c163f83f69b9f89a738fa04901be58f61f83404dfd982"),
+            (True, 64000000, 5037,
+             "6da670943fa99478a94652f0c723f63a12584b2e7907184daef29ab7c158a7a4")):
         d = one_layer(mixed)
         payload_bytes = place(d["objects"])
         json_bytes, _, text = plan(d, payload_bytes, "example.ninfer", limit, 65504)
@@ -287,7 +307,7 @@ def one_layer_texts(out):
             f.write(text)
 
 
-# ---------------------------------------------------------------- every format in one small artifact
+# ---------------------------------------------------------------- one small artifact
 
 def small(out):
     """Values follow fixed integer patterns; expected values stand beside in small.expected.json."""
@@ -301,12 +321,15 @@ def small(out):
     add(resource("resource/text/tokenizer.json", 13), b'{"model":{}}\n')
     add(resource("resource/text/chat_template.jinja", len(template)), template)
     values = {}
-    for i, (fmt, rows, cols) in enumerate((("q4_g64_fp16", 6, 130), ("q5_g64_fp16", 5, 130), ("q6_g64_fp16", 4, 64),
-                                           ("q8_g32_fp16", 12, 200))):
+    for i, (fmt, rows, cols) in enumerate((
+            ("q4_g64_fp16", 6, 130), ("q5_g64_fp16", 5, 130), ("q6_g64_fp16", 4, 64),
+            ("q8_g32_fp16", 12, 200))):
         bits, group, _, _ = CODE[fmt]
         low = -(1 << bits - 1) + (bits == 8)
-        codes = [[low + (7 * r + 3 * k) % ((1 << bits - 1) - low) for k in range(cols)] for r in range(rows)]
-        scales = [[0x3000 + 16 * r + g for g in range((cols + group - 1) // group)] for r in range(rows)]
+        codes = [[low + (7 * r + 3 * k) % ((1 << bits - 1) - low) for k in range(cols)]
+                 for r in range(rows)]
+        scales = [[0x3000 + 16 * r + g for g in range(au(cols, group) // group)]
+                  for r in range(rows)]
         name = "weight/%06d" % i
         packed = row_split(fmt, codes, scales)
         add(tensor(name, [rows, cols], fmt, len(packed)), packed)
@@ -323,10 +346,13 @@ def small(out):
 
     bindings = {
         "text/q4": {"object": "weight/000000"},
-        "text/q4_swapped": {"parts": [part("weight/000000", 390, 780), part("weight/000000", 0, 390)]},
-        "text/q4_neighbours": {"parts": [part("weight/000000", 130, 260), part("weight/000000", 260, 520)]},
+        "text/q4_swapped": {"parts": [part("weight/000000", 390, 780),
+                                      part("weight/000000", 0, 390)]},
+        "text/q4_neighbours": {"parts": [part("weight/000000", 130, 260),
+                                         part("weight/000000", 260, 520)]},
         "text/q5": {"object": "weight/000001"},
-        "text/two_parents": {"parts": [part("weight/000001", 130, 390), part("weight/000000", 650, 780)]},
+        "text/two_parents": {"parts": [part("weight/000001", 130, 390),
+                                       part("weight/000000", 650, 780)]},
         "text/q6": {"object": "weight/000002"},
         "text/q8": {"object": "weight/000003"},
         "text/bf16": {"object": "weight/000004"},
@@ -334,17 +360,20 @@ def small(out):
         "text/bias_tail": {"parts": [part("weight/000005", 6, 10)]},
         "text/ids": {"object": "weight/000006"},
     }
-    geometry = {"text/q4": [6, 130], "text/q4_swapped": [6, 130], "text/q4_neighbours": [3, 130], "text/q5": [5, 130],
-                "text/two_parents": [3, 130], "text/q6": [4, 64], "text/q8": [12, 200], "text/bf16": [8, 3],
-                "text/bf16_reshaped": [4, 6], "text/bias_tail": [1, 4], "text/ids": [1, 7]}
+    geometry = {"text/q4": [6, 130], "text/q4_swapped": [6, 130], "text/q4_neighbours": [3, 130],
+                "text/q5": [5, 130], "text/two_parents": [3, 130], "text/q6": [4, 64],
+                "text/q8": [12, 200], "text/bf16": [8, 3], "text/bf16_reshaped": [4, 6],
+                "text/bias_tail": [1, 4], "text/ids": [1, 7]}
     for name, b in bindings.items():
-        pieces = [values[b["object"]]] if "object" in b else [values[p["object"]][slice(*p["range"])] for p in b["parts"]]
-        expected[name] = {"rows": geometry[name][0], "cols": geometry[name][1], "values": sum(pieces, [])}
+        parts = b.get("parts") or [part(b["object"], 0, None)]
+        pieces = [values[p["object"]][slice(*p["range"])] for p in parts]
+        rows, cols = geometry[name]
+        expected[name] = {"rows": rows, "cols": cols, "values": sum(pieces, [])}
     d = {
         "components": {
             "text": {"config": {"architectures": ["Small"], "rms_norm_eps": 1e-6},
-                     "resources": {"tokenizer.json": "resource/text/tokenizer.json",
-                                   "chat_template.jinja": "resource/text/chat_template.jinja"},
+                     "resources": {role: "resource/text/" + role
+                                   for role in ("tokenizer.json", "chat_template.jinja")},
                      "proposal": {"domain": "indexed", "rows": 7}},
             "mtp": {"config": {"architectures": ["SmallMTP"]}, "target": "text"}},
         "objects": objects,

@@ -14,8 +14,8 @@ constexpr size_t kMaxRank = 16;
 
 void check_id(std::string_view id, const std::string& file, std::string_view what) {
   if (id.empty() || id.find('\0') != std::string_view::npos)
-    throw Error(Code::kDirectory, "{}: {}: {} is no ID, nonempty text without U+0000 expected", file,
-                what, quote(id));
+    throw Error(Code::kDirectory, "{}: {}: {} is no ID, nonempty text without U+0000 expected",
+                file, what, quote(id));
 }
 
 // Keys of a map that was made in memory; parsed ones are unique already.
@@ -224,8 +224,10 @@ void check_objects(const Directory& directory, const std::string& file) {
       throw Error(Code::kRange, "{}: objects[{}] {}.offset: {} after {}, ascending order expected",
                   file, i, quote(object.id), object.offset, previous_offset);
     if (object.offset < previous_end)
-      throw Error(Code::kRange, "{}: objects[{}] {}.offset: {} overlaps the object before, which "
-                  "ends at {}", file, i, quote(object.id), object.offset, previous_end);
+      throw Error(Code::kRange,
+                  "{}: objects[{}] {}.offset: {} overlaps the object before, which "
+                  "ends at {}",
+                  file, i, quote(object.id), object.offset, previous_end);
     uint64_t end = 0;
     if (__builtin_add_overflow(object.offset, object.bytes, &end) || end > payload_bytes)
       throw Error(Code::kRange, "{}: objects[{}] {}: [{}, {}+{}) leaves the payload of {} bytes",

@@ -88,9 +88,9 @@ Object decode_object(const Json& value, const Place& place) {
   const std::string& kind_text = string_of(*kind, place, "kind");
   Object object;
   if (kind_text == "tensor") {
-    const auto [k, id, shape, format, layout, offset, bytes, divisors] = members_of(
-        value, place, {"kind", "id", "shape", "format", "layout", "offset", "bytes", "divisors"},
-        7);
+    const auto [k, id, shape, format, layout, offset, bytes, divisors] =
+        members_of(value, place,
+                   {"kind", "id", "shape", "format", "layout", "offset", "bytes", "divisors"}, 7);
     object.id = id_of(*id, place, "id");
     object.shape = decode_shape(*shape, place);
     object.format = id_of(*format, place, "format");
@@ -138,8 +138,8 @@ Binding decode_binding(const Json& value, const Place& place) {
 }
 
 Use decode_use(const Json& value, const Place& place) {
-  const auto [parameter, input, policy, auxiliaries] = members_of(
-      value, place, {"parameter", "input", "activation_policy", "auxiliaries"}, 2);
+  const auto [parameter, input, policy, auxiliaries] =
+      members_of(value, place, {"parameter", "input", "activation_policy", "auxiliaries"}, 2);
   Use use;
   use.parameter = id_of(*parameter, place, "parameter");
   use.input = id_of(*input, place, "input");
@@ -199,12 +199,12 @@ Directory decode_directory(std::string_view text, const std::string& file) {
   const Json root = parse_json(text, file + ": directory");
   const Place place{.file = file, .list = ""};
   const auto [components, objects, bindings, uses, files, metadata, provenance] = members_of(
-      root, place,
-      {"components", "objects", "bindings", "uses", "files", "metadata", "provenance"}, 5);
+      root, place, {"components", "objects", "bindings", "uses", "files", "metadata", "provenance"},
+      5);
   Directory directory;
   for (const auto& [id, value] : object_of(*components, place, "components"))
-    directory.components.emplace_back(
-        id, decode_component(value, Place::key(file, "components", id)));
+    directory.components.emplace_back(id,
+                                      decode_component(value, Place::key(file, "components", id)));
   for (const Json& value : array_of(*objects, place, "objects"))
     directory.objects.push_back(
         decode_object(value, Place::item(file, "objects", directory.objects.size())));

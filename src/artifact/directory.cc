@@ -30,9 +30,10 @@ auto find_named(const Items& items, const std::vector<size_t>& order, std::strin
       if (name_of(item) == name) return &item;
     return nullptr;
   }
-  const auto found = std::lower_bound(
-      order.begin(), order.end(), name,
-      [&](size_t i, std::string_view wanted) { return std::string_view(name_of(items[i])) < wanted; });
+  const auto found =
+      std::lower_bound(order.begin(), order.end(), name, [&](size_t i, std::string_view wanted) {
+        return std::string_view(name_of(items[i])) < wanted;
+      });
   if (found == order.end() || name_of(items[*found]) != name) return nullptr;
   return &items[*found];
 }
@@ -52,16 +53,20 @@ std::vector<size_t> canonical_order(const std::vector<std::pair<std::string, T>>
   const auto rank = [&](size_t i) {
     return std::find(known.begin(), known.end(), members[i].first) - known.begin();
   };
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank(a) < rank(b); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return rank(a) < rank(b); });
   return order;
 }
 
 constexpr std::string_view kComponentOrder[] = {"text",   "vision",  "mtp",
                                                 "dflash", "dflash2", "ngram"};
-constexpr std::string_view kRoleOrder[] = {
-    "tokenizer.json",         "tokenizer_config.json",    "chat_template.jinja",
-    "generation_config.json", "preprocessor_config.json", "video_preprocessor_config.json",
-    "hot_profile"};
+constexpr std::string_view kRoleOrder[] = {"tokenizer.json",
+                                           "tokenizer_config.json",
+                                           "chat_template.jinja",
+                                           "generation_config.json",
+                                           "preprocessor_config.json",
+                                           "video_preprocessor_config.json",
+                                           "hot_profile"};
 
 // Config text: reals rounded to binary32 first.
 void append_config(std::string& out, const Json& value) {
@@ -124,8 +129,7 @@ void append_object(std::string& out, const Object& object) {
     const char* separator = "";
     for (uint64_t dimension : object.shape)
       out += fmt::format("{}{}", std::exchange(separator, ","), dimension);
-    out += "],\"format\":" + quote_json(object.format) +
-           ",\"layout\":" + quote_json(object.layout);
+    out += "],\"format\":" + quote_json(object.format) + ",\"layout\":" + quote_json(object.layout);
   } else {
     out += ",\"encoding\":" + quote_json(object.encoding);
   }

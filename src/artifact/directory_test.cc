@@ -142,8 +142,8 @@ TEST(Directory, MemberSetsAreClosed) {
 }
 
 TEST(Directory, TypesAreExact) {
-  for (const char* number : {"5.0", "5e0", "-0", "-1", "true", "\"5\"", "null", "[5]",
-                             "18446744073709551616", "1e3"}) {
+  for (const char* number :
+       {"5.0", "5e0", "-0", "-1", "true", "\"5\"", "null", "[5]", "18446744073709551616", "1e3"}) {
     expect_refused({
         {R"("offset":256)", fmt::format(R"("offset":{})", number), Code::kDirectory, "offset"},
         {R"("bytes":64)", fmt::format(R"("bytes":{})", number), Code::kDirectory, "bytes"},
@@ -218,8 +218,8 @@ TEST(Directory, SchemaConditionsHaveTheirClass) {
 }
 
 TEST(Directory, FileNamesAreSiblings) {
-  for (const char* name : {"", ".", "..", "../x", "/etc/passwd", "a/b", R"(a\\b)", R"(a\u0000b)",
-                           "e.ninfer"}) {
+  for (const char* name :
+       {"", ".", "..", "../x", "/etc/passwd", "a/b", R"(a\\b)", R"(a\u0000b)", "e.ninfer"}) {
     expect_refused({{R"("path":"b.part")", fmt::format(R"("path":"{}")", name), Code::kDirectory,
                      "files[1].path"}});
   }
@@ -229,7 +229,8 @@ TEST(Directory, FileNamesAreSiblings) {
       {R"({"path":"b.part","payload_bytes":120})",
        R"({"path":"b.part","payload_bytes":60},{"path":"b.part","payload_bytes":60})",
        Code::kDirectory, "files[2].path"},
-      {R"("payload_bytes":120)", R"("payload_bytes":0)", Code::kDirectory, "files[1].payload_bytes"},
+      {R"("payload_bytes":120)", R"("payload_bytes":0)", Code::kDirectory,
+       "files[1].payload_bytes"},
   });
   // Anything else goes, whatever it looks like.
   parse(replaced(std::string(kText), "b.part", "...weights é.bin"));
@@ -311,8 +312,8 @@ TEST(CanonicalText, OrdersComponentsAndRolesAndKeepsTheRest) {
   Directory d = parse(kText);
   std::swap(d.components[0], d.components[1]);
   d.components.insert(d.components.begin(), {"audio", {.config = Json::object()}});
-  d.components[2].second.resources = {{"z", "r"}, {"chat_template.jinja", "r"},
-                                      {"tokenizer.json", "r"}, {"a", "r"}};
+  d.components[2].second.resources = {
+      {"z", "r"}, {"chat_template.jinja", "r"}, {"tokenizer.json", "r"}, {"a", "r"}};
   const std::string text = canonical_text(d);
   EXPECT_TRUE(text.starts_with(R"({"components":{"text":{)")) << text;
   EXPECT_LT(text.find("\"mtp\""), text.find("\"audio\""));
@@ -324,14 +325,20 @@ TEST(CanonicalText, OrdersComponentsAndRolesAndKeepsTheRest) {
 TEST(CanonicalText, RoundsRealsOfConfigsOnly) {
   Directory d = parse(kText);
   Json& config = d.components[0].second.config;
-  config = Json::object({{"eps", 1e-6}, {"theta", 1e7}, {"third", 1.0 / 3}, {"n", 3}, {"zero", 0.0},
-                         {"big", 1e16}, {"list", Json::array({0.1, 1e-5})}});
+  config = Json::object({{"eps", 1e-6},
+                         {"theta", 1e7},
+                         {"third", 1.0 / 3},
+                         {"n", 3},
+                         {"zero", 0.0},
+                         {"big", 1e16},
+                         {"list", Json::array({0.1, 1e-5})}});
   d.metadata = Json::object({{"third", 1.0 / 3}, {"text", "\x01\x1f\"\\\n\t é/\x7f"}});
   const std::string text = canonical_text(d);
-  EXPECT_NE(text.find(R"({"eps":9.999999974752427e-07,"theta":10000000.0,"third":0.3333333432674408,)"
-                      R"("n":3,"zero":0.0,"big":1.0000000272564224e+16,)"
-                      R"("list":[0.10000000149011612,9.999999747378752e-06]})"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find(R"({"eps":9.999999974752427e-07,"theta":10000000.0,"third":0.3333333432674408,)"
+                R"("n":3,"zero":0.0,"big":1.0000000272564224e+16,)"
+                R"("list":[0.10000000149011612,9.999999747378752e-06]})"),
+      std::string::npos)
       << text;
   EXPECT_NE(text.find(R"({"third":0.3333333333333333,"text":"\u0001\u001f\"\\\n\t é/)"
                       "\x7f\"}"),

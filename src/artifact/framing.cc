@@ -32,8 +32,8 @@ ArtifactId id_in(const std::array<std::byte, kHeaderBytes>& header) {
 [[noreturn]] void refuse_magic(const File& file, std::string_view magic, uint64_t number) {
   const std::string name = file.path().string();
   if (magic == kPartMagic)
-    throw Error(Code::kFraming, "{}: magic of part {} of an artifact, the entry file expected", name,
-                number)
+    throw Error(Code::kFraming, "{}: magic of part {} of an artifact, the entry file expected",
+                name, number)
         .set_hint("open the entry, the file without .part-NNNN; parts are found by themselves");
   const std::string_view family = kEntryMagic.substr(0, kMagicBytes - 1);
   if (magic.starts_with(family) && (magic.back() == '\1' || magic.back() == '\2'))
@@ -69,8 +69,10 @@ EntryHeader read_entry_header(const File& file) {
   const std::string_view magic = as_text(Bytes(bytes).first(kMagicBytes));
   if (magic != kEntryMagic) refuse_magic(file, magic, json_bytes);
   if (json_bytes == 0 || json_bytes > file.size() - kHeaderBytes)
-    throw Error(Code::kFraming, "{}: json_bytes {}, between 1 and the {} bytes after the header "
-                "expected", name, json_bytes, file.size() - kHeaderBytes);
+    throw Error(Code::kFraming,
+                "{}: json_bytes {}, between 1 and the {} bytes after the header "
+                "expected",
+                name, json_bytes, file.size() - kHeaderBytes);
   return {.json_bytes = json_bytes, .id = id_in(bytes)};
 }
 

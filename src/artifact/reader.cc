@@ -74,7 +74,7 @@ struct Reader::Impl {
   mutable std::vector<std::unique_ptr<File>> files;
 
   std::vector<std::unique_ptr<Region>> file_maps;
-  std::vector<Region> crossing;                               // objects that cross files
+  std::vector<Region> crossing;  // objects that cross files
   std::unordered_map<const Object*, const std::byte*> crossing_of;
 
   // Bytes [begin, end) of the payload, all in file `index`, at `source` there.
@@ -105,8 +105,8 @@ uint64_t Reader::Impl::payload_start(size_t i) const {
 const File& Reader::Impl::file(size_t i) const {
   const std::lock_guard lock(parts_mutex);
   if (!files[i])
-    files[i] = std::make_unique<File>(
-        open_part(file_path(i), i, id, directory.files[i].payload_bytes));
+    files[i] =
+        std::make_unique<File>(open_part(file_path(i), i, id, directory.files[i].payload_bytes));
   return *files[i];
 }
 
@@ -117,8 +117,9 @@ std::vector<Reader::Impl::Piece> Reader::Impl::pieces(uint64_t offset, uint64_t 
                 offset, offset, bytes, payload);
   std::vector<Piece> out;
   const uint64_t end = offset + bytes;
-  size_t i = static_cast<size_t>(std::upper_bound(starts.begin(), starts.end(), offset) -
-                                 starts.begin()) - 1;
+  size_t i =
+      static_cast<size_t>(std::upper_bound(starts.begin(), starts.end(), offset) - starts.begin()) -
+      1;
   for (; offset < end; ++i) {
     const uint64_t stop = std::min(end, starts[i + 1]);
     out.push_back({.index = i,
@@ -180,8 +181,8 @@ const Object& Reader::Impl::find(std::string_view object_id, Object::Kind kind) 
     throw Error(Code::kReference, "{}: no object {}, a {} is needed", name(), quote(object_id),
                 tensor ? "tensor" : "resource");
   if (object->kind != kind)
-    throw Error(Code::kReference, "{}: object {} is a {}, a {} is needed", name(),
-                quote(object_id), tensor ? "resource" : "tensor", tensor ? "tensor" : "resource");
+    throw Error(Code::kReference, "{}: object {} is a {}, a {} is needed", name(), quote(object_id),
+                tensor ? "resource" : "tensor", tensor ? "tensor" : "resource");
   return *object;
 }
 
@@ -200,8 +201,8 @@ Reader Reader::open(const std::filesystem::path& entry) {
   impl->json_bytes = header.json_bytes;
   const JsonLimits limits;
   if (header.json_bytes > limits.max_bytes)
-    throw Error(Code::kDirectory, "{}: json_bytes {}, at most {} expected", name,
-                header.json_bytes, limits.max_bytes);
+    throw Error(Code::kDirectory, "{}: json_bytes {}, at most {} expected", name, header.json_bytes,
+                limits.max_bytes);
   std::string text(header.json_bytes, '\0');
   file->read_at(kHeaderBytes, {reinterpret_cast<std::byte*>(text.data()), text.size()});
 
@@ -212,9 +213,10 @@ Reader Reader::open(const std::filesystem::path& entry) {
       checked_add(entry_payload_start(header.json_bytes), directory.files[0].payload_bytes,
                   name + ": files[0].payload_bytes");
   if (file->size() != expected)
-    throw Error(Code::kFraming, "{}: {} bytes long, {} expected from json_bytes {} and "
-                "files[0].payload_bytes {}", name, file->size(), expected, header.json_bytes,
-                directory.files[0].payload_bytes);
+    throw Error(Code::kFraming,
+                "{}: {} bytes long, {} expected from json_bytes {} and "
+                "files[0].payload_bytes {}",
+                name, file->size(), expected, header.json_bytes, directory.files[0].payload_bytes);
   check_objects(directory, name);
   check_references(directory, name);
   directory.index();
@@ -254,24 +256,23 @@ TensorInfo Reader::tensor(std::string_view object_id) const {
     throw Error(Code::kEncoding, "{}.bytes: {}, {} expected for format {} and its shape", where(),
                 object.bytes, bytes, object.format);
   if (object.offset % kTensorAlignment != 0)
-    throw Error(Code::kEncoding, "{}.offset: {}, a multiple of {} expected", where(),
-                object.offset, kTensorAlignment);
+    throw Error(Code::kEncoding, "{}.offset: {}, a multiple of {} expected", where(), object.offset,
+                kTensorAlignment);
   return {.object = &object, .format = format, .geometry = codec::geometry_of(object.shape)};
 }
 
 const Object& Reader::resource(std::string_view object_id) const {
   const Object& object = impl_->find(object_id, Object::Kind::kResource);
   if (object.encoding != "raw_bytes_v1")
-    throw Error(Code::kEncoding, "{}: object {}.encoding: {}, raw_bytes_v1 expected",
-                impl_->name(), quote(object.id), quote(object.encoding));
+    throw Error(Code::kEncoding, "{}: object {}.encoding: {}, raw_bytes_v1 expected", impl_->name(),
+                quote(object.id), quote(object.encoding));
   return object;
 }
 
 void Reader::read(uint64_t logical_offset, MutableBytes out) const {
   for (const Impl::Piece& piece : impl_->pieces(logical_offset, out.size()))
     impl_->file(piece.index)
-        .read_at(piece.source,
-                 out.subspan(piece.begin - logical_offset, piece.end - piece.begin));
+        .read_at(piece.source, out.subspan(piece.begin - logical_offset, piece.end - piece.begin));
 }
 
 std::string Reader::read_resource(std::string_view object_id) const {
@@ -311,10 +312,8 @@ namespace {
 codec::Segment segment_of(const TensorInfo& info, const std::byte* bytes, uint64_t begin,
                           uint64_t end, uint64_t cols, std::string_view where) {
   const codec::Format& format = *info.format;
-  codec::Segment segment{.object = bytes,
-                         .geometry = info.geometry,
-                         .format = format.id,
-                         .layout = format.layout};
+  codec::Segment segment{
+      .object = bytes, .geometry = info.geometry, .format = format.id, .layout = format.layout};
   if (info.geometry.cols == cols) {
     if (begin % cols != 0 || end % cols != 0)
       throw Error(Code::kBinding, "{}: [{},{}) of object {}, whole rows of {} elements expected",
@@ -364,8 +363,7 @@ codec::Matrix Reader::matrix(const Binding& binding, codec::Geometry geometry,
     return matrix;
   }
   uint64_t sum = 0;
-  for (const Part& part : binding.parts)
-    sum = checked_add(sum, part.end - part.begin, where);
+  for (const Part& part : binding.parts) sum = checked_add(sum, part.end - part.begin, where);
   if (sum != wanted)
     throw Error(Code::kBinding, "{}: its parts hold {} elements, [{},{}] has {}", where, sum,
                 geometry.rows, geometry.cols, wanted);

@@ -149,7 +149,8 @@ TEST(Framing, EntryConditionsHaveTheirClass) {
 }
 
 TEST(Framing, AStringLongerThanTheFileIsRefusedWithoutMemoryForIt) {
-  // A length is never stored in JSON; a document that goes on to the end of the file is the nearest.
+  // A length is never stored in JSON; a document that goes on to the end of the file is the
+  // nearest.
   TempFolder folder;
   const std::string text = "{\"components\":\"" + std::string(5000, 'a');
   write_file(folder / "e.ninfer", entry_bytes(text, 320));
@@ -223,7 +224,8 @@ TEST(Fileset, ForeignPartsAreRefused) {
   for (size_t at = 16; at < 32; ++at) refused(at, 'x', "artifact_id");
   GoldenSet set;
   write_file(set.part(), read_file(set.part()) + "x");
-  expect_error(Code::kFileset, {"5637", "5636"}, [&] { Reader::open(set.entry()).open_all_parts(); });
+  expect_error(Code::kFileset, {"5637", "5636"},
+               [&] { Reader::open(set.entry()).open_all_parts(); });
   write_file(set.part(), read_file(data_path("golden1.ninfer")).substr(0, 5636));
   expect_error(Code::kFileset, {"magic"}, [&] { Reader::open(set.entry()).open_all_parts(); });
   std::filesystem::remove(set.part());
@@ -238,9 +240,8 @@ TEST(Fileset, TheSetMayMoveAndTheEntryMayBeRenamed) {
   EXPECT_EQ(load_le<float>(reader.mapped("a.div").data()), 2.5f);
   std::filesystem::rename(set.folder() / "other name", set.folder() / "x");
   std::filesystem::rename(set.part(), set.folder() / "other name");
-  expect_error(Code::kFileset, {"part-0001"}, [&] {
-    Reader::open(set.folder() / "x").open_all_parts();
-  });
+  expect_error(Code::kFileset, {"part-0001"},
+               [&] { Reader::open(set.folder() / "x").open_all_parts(); });
 }
 
 TEST(Fileset, AFileThatShrinksLaterIsAReadError) {
@@ -257,7 +258,8 @@ TEST(Encoding, ConditionsHaveTheirClassAndWaitForTheRequest) {
     const OneEntry file(from, to);
     Reader reader = Reader::open(file.path());
     EXPECT_EQ(reader.read_resource("r").size(), 6u);
-    expect_error(Code::kEncoding, {file.path().string(), "'w'", needle}, [&] { reader.tensor("w"); });
+    expect_error(Code::kEncoding, {file.path().string(), "'w'", needle},
+                 [&] { reader.tensor("w"); });
     expect_error(Code::kEncoding, {"'w'"}, [&] { reader.mapped("w"); });
     expect_error(Code::kEncoding, {"'w'"}, [&] { reader.matrix("w", {4, 8}); });
   };
@@ -281,9 +283,8 @@ TEST(Encoding, ConditionsHaveTheirClassAndWaitForTheRequest) {
 }
 
 TEST(Encoding, QuantisedFormatsNeedRankTwo) {
-  const OneEntry file(
-      R"("shape":[4,8],"format":"bf16","layout":"contiguous_le_v1")",
-      R"("shape":[32],"format":"q8_g32_fp16","layout":"row_split_k128_v1")");
+  const OneEntry file(R"("shape":[4,8],"format":"bf16","layout":"contiguous_le_v1")",
+                      R"("shape":[32],"format":"q8_g32_fp16","layout":"row_split_k128_v1")");
   expect_error(Code::kEncoding, {"'w'", "rank"}, [&] { Reader::open(file.path()).tensor("w"); });
 }
 
@@ -307,9 +308,9 @@ TEST(Mapped, CrossingObjectsAreWholeInEverySplit) {
   std::vector<std::string> pieces;
   for (uint64_t at = 0; at < payload.size(); at += kCut) {
     pieces.push_back(payload.substr(at, kCut));
-    files.push_back(Json::object(
-        {{"path", at == 0 ? Json() : Json(fmt::format("p{}", files.size()))},
-         {"payload_bytes", pieces.back().size()}}));
+    files.push_back(
+        Json::object({{"path", at == 0 ? Json() : Json(fmt::format("p{}", files.size()))},
+                      {"payload_bytes", pieces.back().size()}}));
   }
   root.set("files", files);
   const std::string entry = entry_bytes(root.to_text(), 0);
@@ -343,7 +344,8 @@ TEST(Matrix, HasTheValuesOfTheIndependentWriter) {
       for (uint64_t r = 0; r < geometry.rows; ++r) {
         codec::decode_row(matrix, r, row.data());
         for (uint64_t c = 0; c < geometry.cols; ++c)
-          ASSERT_EQ(row[c], values[r * geometry.cols + c].as_double()) << name << " " << r << "," << c;
+          ASSERT_EQ(row[c], values[r * geometry.cols + c].as_double())
+              << name << " " << r << "," << c;
       }
     }
     EXPECT_EQ(reader.matrix("text/q4_swapped", {6, 130}).segments.size(), 2u);
@@ -398,14 +400,15 @@ TEST(Matrix, BindingConditionsHaveTheirClass) {
   refused("text/none", {6, 130}, "not bound");
   refused("text/q4", {130, 6}, "[130,6]");
   refused("text/q4", {5, 130}, "[5,130]");
-  refused("text/bf16", {4, 6}, "[4,6]");           // whole form, another shape
-  refused("text/q4_swapped", {5, 130}, "780");     // lengths do not sum up
-  refused("text/q4_swapped", {12, 65}, "130");     // groups do not follow other columns
+  refused("text/bf16", {4, 6}, "[4,6]");        // whole form, another shape
+  refused("text/q4_swapped", {5, 130}, "780");  // lengths do not sum up
+  refused("text/q4_swapped", {12, 65}, "130");  // groups do not follow other columns
   refused("text/bf16_reshaped", {5, 5}, "25");
   refused("text/bias_tail", {0, 4}, "no elements");
   Binding ragged;
   ragged.parts = {{.object = "weight/000000", .begin = 65, .end = 195}};
-  expect_error(Code::kBinding, {"aux", "[65,195)"}, [&] { reader.matrix(ragged, {1, 130}, "aux"); });
+  expect_error(Code::kBinding, {"aux", "[65,195)"},
+               [&] { reader.matrix(ragged, {1, 130}, "aux"); });
   ragged.parts = {{.object = "weight/000004", .begin = 0, .end = 7},
                   {.object = "weight/000004", .begin = 7, .end = 12}};
   expect_error(Code::kBinding, {"[0,7)"}, [&] { reader.matrix(ragged, {2, 6}, "aux"); });

@@ -63,13 +63,12 @@ class Verifier {
     const auto size_of = [&](uint64_t block) {
       return std::min(kBlockBytes, bytes - block * kBlockBytes);
     };
-    for_blocks(
-        (bytes + kBlockBytes - 1) / kBlockBytes,
-        [&](uint64_t block, std::vector<std::byte>& buffer) {
-          buffer.resize(size_of(block));
-          reader_.read(offset + block * kBlockBytes, buffer);
-        },
-        size_of);
+    for_blocks((bytes + kBlockBytes - 1) / kBlockBytes,
+               [&](uint64_t block, std::vector<std::byte>& buffer) {
+                 buffer.resize(size_of(block));
+                 reader_.read(offset + block * kBlockBytes, buffer);
+               },
+               size_of);
   }
 
   void check_gaps(const TensorInfo& info) {
@@ -109,24 +108,28 @@ class Verifier {
     }
     uint64_t failed_block = UINT64_MAX;  // the first one, whichever worker was faster
     std::mutex mutex;
-    for_blocks(
-        (rows + block_rows - 1) / block_rows,
-        [&](uint64_t block, std::vector<std::byte>& buffer) {
-          if (block_is_valid(info, planes, block * block_rows, rows_in(block), buffer)) return;
-          const std::lock_guard lock(mutex);
-          failed_block = std::min(failed_block, block);
-        },
-        [&](uint64_t block) {
-          // Looked at again in place, where its rows have their own numbers.
-          if (failed_block != UINT64_MAX)
-            check_mapped(info, failed_block * block_rows, rows_in(failed_block));
-          return rows_in(block) * row_bytes;
-        });
+    for_blocks((rows + block_rows - 1) / block_rows,
+               [&](uint64_t block, std::vector<std::byte>& buffer) {
+                 if (block_is_valid(info, planes, block * block_rows, rows_in(block), buffer))
+                   return;
+                 const std::lock_guard lock(mutex);
+                 failed_block = std::min(failed_block, block);
+               },
+               [&](uint64_t block) {
+                 // Looked at again in place, where its rows have their own numbers.
+                 if (failed_block != UINT64_MAX) {
+                   const uint64_t row = failed_block * block_rows;
+                   check_mapped(info, row, rows_in(failed_block));
+                   throw Error(Code::kValue, "{}: rows from {} changed while they were checked",
+                               where(*info.object), row);
+                 }
+                 return rows_in(block) * row_bytes;
+               });
   }
 
   // Rows [row, row+n) copied into an object of their own.
-  bool block_is_valid(const TensorInfo& info, const codec::Planes& planes, uint64_t row,
-                      uint64_t n, std::vector<std::byte>& buffer) const {
+  bool block_is_valid(const TensorInfo& info, const codec::Planes& planes, uint64_t row, uint64_t n,
+                      std::vector<std::byte>& buffer) const {
     const codec::Geometry geometry{.rows = n, .cols = info.geometry.cols};
     const codec::Planes block = info.format->planes(geometry);
     buffer.resize(block.total_bytes);

@@ -82,20 +82,20 @@ std::vector<FileEntry> split(uint64_t payload_bytes, uint64_t json_bytes,
   if (!limit || checked_add(start, payload_bytes, "entry length") <= *limit)
     return {{.path = "", .payload_bytes = payload_bytes}};
   const auto capacity = [&](uint64_t payload_start) {
-    return *limit <= payload_start
-               ? 0
-               : (*limit - payload_start) / kFileAlignment * kFileAlignment;
+    return *limit <= payload_start ? 0 : (*limit - payload_start) / kFileAlignment * kFileAlignment;
   };
   const uint64_t entry_capacity = capacity(start);
   const uint64_t part_capacity = capacity(kFileAlignment);
   if (entry_capacity == 0 || part_capacity == 0)
-    throw Error(Code::kWrite, "{}: max_file_bytes {} is too small, at least {} expected for this "
-                "directory", entry_name, *limit, std::max(start, kFileAlignment) + kFileAlignment);
+    throw Error(Code::kWrite,
+                "{}: max_file_bytes {} is too small, at least {} expected for this "
+                "directory",
+                entry_name, *limit, std::max(start, kFileAlignment) + kFileAlignment);
   std::vector<FileEntry> files{{.path = "", .payload_bytes = entry_capacity}};
   for (uint64_t at = entry_capacity; at < payload_bytes;) {
     const uint64_t bytes = std::min(part_capacity, payload_bytes - at);
-    files.push_back({.path = fmt::format("{}.part-{:04}", entry_name, files.size()),
-                     .payload_bytes = bytes});
+    files.push_back(
+        {.path = fmt::format("{}.part-{:04}", entry_name, files.size()), .payload_bytes = bytes});
     at += bytes;
   }
   return files;
@@ -249,8 +249,9 @@ void Writer::Impl::write(uint64_t offset, Bytes bytes) {
   if (!coverage.add(offset, end))
     throw Error(Code::kWrite, "{}: [{},{}), {}, is written twice", target.string(), offset, end,
                 object_at(offset));
-  size_t i = static_cast<size_t>(std::upper_bound(starts.begin(), starts.end(), offset) -
-                                 starts.begin()) - 1;
+  size_t i =
+      static_cast<size_t>(std::upper_bound(starts.begin(), starts.end(), offset) - starts.begin()) -
+      1;
   for (; !bytes.empty(); ++i) {
     const uint64_t length = std::min<uint64_t>(bytes.size(), starts[i + 1] - offset);
     output.write_at(i, payload_start(i) + (offset - starts[i]), bytes.first(length));

@@ -31,12 +31,12 @@ void place_objects(Directory& directory);
 
 // What the files of a set will be (§14.2, §14.3).
 struct FilePlan {
-  uint64_t json_bytes = 0;        // metadata_end = 32 + json_bytes is a multiple of 4096
-  std::vector<FileEntry> files;   // parts named `<entry_name>.part-NNNN`
-  std::string text;               // canonical, with these files, without padding
+  uint64_t json_bytes = 0;       // metadata_end = 32 + json_bytes is a multiple of 4096
+  std::vector<FileEntry> files;  // parts named `<entry_name>.part-NNNN`
+  std::string text;              // canonical, with these files, without padding
 };
-// Chooses reserve and split for `payload_bytes` of payload; nothing is written. `directory.files` is
-// ignored. kWrite when max_file_bytes leaves no room.
+// Chooses reserve and split for `payload_bytes` of payload; nothing is written. `directory.files`
+// is ignored. kWrite when max_file_bytes leaves no room.
 FilePlan plan_files(const Directory& directory, uint64_t payload_bytes,
                     const std::string& entry_name, const WriteOptions& options);
 

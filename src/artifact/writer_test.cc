@@ -34,8 +34,8 @@ Object tensor(std::string id, codec::Shape shape, std::string format, std::strin
 Directory golden_directory() {
   Directory d;
   Component text;
-  text.config = Json::object({{"architectures", Json::array({"Golden"})}, {"eps", 1e-6},
-                              {"theta", 1e7}});
+  text.config =
+      Json::object({{"architectures", Json::array({"Golden"})}, {"eps", 1e-6}, {"theta", 1e7}});
   text.resources = {{"note.txt", "r.note"}};
   d.components = {{"text", text}};
   Object note;
@@ -224,9 +224,9 @@ TEST(Accounting, EveryByteExactlyOnce) {
                    [&] { writer.write(offset, bytes.first(length)); });
     };
     writer.write(3000, {});
-    refused(6, 1, "[6,7)");          // a gap
-    refused(5, 2, "[5,7)");          // leaves the object
-    refused(0, 300, "[0,300)");      // crosses a gap
+    refused(6, 1, "[6,7)");           // a gap
+    refused(5, 2, "[5,7)");           // leaves the object
+    refused(0, 300, "[0,300)");       // crosses a gap
     refused(5635, 2, "[5635,5637)");  // beyond the end
     refused(UINT64_MAX - 1, 1, "18446744073709551614");
     expect_error(Code::kRange, {"64 bits"}, [&] { writer.write(UINT64_MAX, bytes.first(2)); });
@@ -262,7 +262,8 @@ TEST(Writer, RefusesDirectoriesThatNoReaderWouldTake) {
   refused(Code::kDirectory, "'w.q4' appears twice", [](Directory& d) { d.objects[2].id = "w.q4"; });
   refused(Code::kRange, "objects[1]", [](Directory& d) { d.objects[1].offset = 0; });
   refused(Code::kRange, "objects[2]", [](Directory& d) { d.objects[2].bytes = UINT64_MAX; });
-  refused(Code::kReference, "w.other", [](Directory& d) { d.bindings[0].second.object = "w.other"; });
+  refused(Code::kReference, "w.other",
+          [](Directory& d) { d.bindings[0].second.object = "w.other"; });
   refused(Code::kDirectory, "invalid JSON", [](Directory& d) { d.metadata.set("x", "\xff"); });
   refused(Code::kDirectory, "nesting", [](Directory& d) {
     Json deep = Json::array();
@@ -276,8 +277,7 @@ TEST(Publication, NeverTouchesAnExistingTarget) {
   for (const char* existing : {"golden1.ninfer", "golden1.ninfer.part-0001"}) {
     TempFolder folder;
     write_file(folder / existing, "mine");
-    expect_error(Code::kExists, {existing},
-                 [&] { write_golden(folder, golden_options(8192)); });
+    expect_error(Code::kExists, {existing}, [&] { write_golden(folder, golden_options(8192)); });
     EXPECT_EQ(read_file(folder / existing), "mine");
     EXPECT_EQ(folder.file_count(), 1u);
   }
@@ -432,8 +432,8 @@ TEST(Ids, AreVersionFourAndFresh) {
   }
   EXPECT_EQ(to_hex(id_from_hex("000102030405060708090A0b0c0d0e0f")),
             "000102030405060708090a0b0c0d0e0f");
-  for (const char* bad : {"", "00", "000102030405060708090a0b0c0d0e0g",
-                          "000102030405060708090a0b0c0d0e0f0"})
+  for (const char* bad :
+       {"", "00", "000102030405060708090a0b0c0d0e0g", "000102030405060708090a0b0c0d0e0f0"})
     expect_error(Code::kUsage, {"32 hex"}, [&] { id_from_hex(bad); });
 }
 
@@ -463,8 +463,7 @@ TEST(Verify, NamesObjectRowAndRule) {
     bytes[payload + reader.directory().find_object(id)->offset + at] = static_cast<char>(value);
     write_file(folder / "e.ninfer", bytes);
     for (const int threads : {1, 2})
-      expect_error(Code::kValue, needles,
-                   [&] { verify(folder / "e.ninfer", threads, false, {}); });
+      expect_error(Code::kValue, needles, [&] { verify(folder / "e.ninfer", threads, false, {}); });
     verify(folder / "e.ninfer", 1, true, {});
   };
   // weight/000000: q4 [6,130], Kpad 256, 4 groups: base 768 bytes, scales at 768.
