@@ -15,19 +15,22 @@ namespace {
 constexpr int64_t kSteps = 400000;
 constexpr int kChains = 12;  // independent sums: more than latency times throughput anywhere
 
-// Runs `step` on every chain kSteps times; what it returns depends on all of them.
-#define FLARE_CHAINS(Vector, zero, step, to_word)         \
-  Vector sums[kChains];                                   \
-  for (auto& sum : sums) sum = zero;                      \
-  for (int64_t i = 0; i < kSteps; ++i) {                  \
-    _Pragma("GCC unroll 12") for (auto& sum : sums) {     \
-      sum = step;                                         \
-      __asm__ volatile("" : "+v"(sum));                   \
-    }                                                     \
-  }                                                       \
-  int word = 0;                                           \
-  for (auto& sum : sums) word += to_word;                 \
-  return word
+// Runs `step`, an expression in `sum`, on every chain kSteps times; the result depends on all.
+// Named variables: g++ would keep an array in memory.
+#define FLARE_CHAINS(Vector, zero, step, to_word)                           \
+  Vector a0 = zero, a1 = a0, a2 = a0, a3 = a0, a4 = a0, a5 = a0;            \
+  Vector b0 = zero, b1 = b0, b2 = b0, b3 = b0, b4 = b0, b5 = b0;            \
+  const auto next = [&](Vector& sum) {                                      \
+    sum = step;                                                             \
+    __asm__ volatile("" : "+v"(sum));                                       \
+  };                                                                        \
+  for (int64_t i = 0; i < kSteps; ++i) {                                    \
+    next(a0), next(a1), next(a2), next(a3), next(a4), next(a5);             \
+    next(b0), next(b1), next(b2), next(b3), next(b4), next(b5);             \
+  }                                                                         \
+  const auto word = [](const Vector& sum) { return to_word; };              \
+  return word(a0) + word(a1) + word(a2) + word(a3) + word(a4) + word(a5) +  \
+         word(b0) + word(b1) + word(b2) + word(b3) + word(b4) + word(b5)
 
 }  // namespace
 

@@ -37,29 +37,33 @@ struct Bf16Weights : FloatWeights {
 };
 
 // out[r] = [Σ x_r·w_0, …, Σ x_r·w_3] over n columns.
+// The sums are four arrays, not one: g++ keeps arrays in registers only where the loops over them
+// are innermost.
 template <typename A, int R>
 inline void multiply_block(const typename A::WWord* const* w, const typename A::XWord* x,
                            int64_t x_stride, int64_t n, __m128* out) {
-  F sums[R][4];
-  for (int r = 0; r < R; ++r)
-    for (int c = 0; c < 4; ++c) sums[r][c] = zero();
+  F sums0[R], sums1[R], sums2[R], sums3[R];
+  for (int r = 0; r < R; ++r) sums0[r] = sums1[r] = sums2[r] = sums3[r] = zero();
+  const auto fold = [&](auto w0, auto w1, auto w2, auto w3, const typename A::X* xs) {
+    for (int r = 0; r < R; ++r) sums0[r] = A::fold(sums0[r], xs[r], w0);
+    for (int r = 0; r < R; ++r) sums1[r] = A::fold(sums1[r], xs[r], w1);
+    for (int r = 0; r < R; ++r) sums2[r] = A::fold(sums2[r], xs[r], w2);
+    for (int r = 0; r < R; ++r) sums3[r] = A::fold(sums3[r], xs[r], w3);
+  };
+  const auto *w0 = w[0], *w1 = w[1], *w2 = w[2], *w3 = w[3];
   int64_t i = 0;
   for (; i + A::kStep <= n; i += A::kStep) {
     typename A::X xs[R];
     for (int r = 0; r < R; ++r) xs[r] = A::x(x + r * x_stride + i);
-    for (int c = 0; c < 4; ++c) {
-      const auto ws = A::weights(w[c] + i);
-      for (int r = 0; r < R; ++r) sums[r][c] = A::fold(sums[r][c], xs[r], ws);
-    }
+    fold(A::weights(w0 + i), A::weights(w1 + i), A::weights(w2 + i), A::weights(w3 + i), xs);
   }
   if (i < n) {
-    for (int c = 0; c < 4; ++c) {
-      const auto ws = A::weights_tail(w[c] + i, n - i);
-      for (int r = 0; r < R; ++r)
-        sums[r][c] = A::fold(sums[r][c], A::x_tail(x + r * x_stride + i, n - i), ws);
-    }
+    typename A::X xs[R];
+    for (int r = 0; r < R; ++r) xs[r] = A::x_tail(x + r * x_stride + i, n - i);
+    fold(A::weights_tail(w0 + i, n - i), A::weights_tail(w1 + i, n - i),
+         A::weights_tail(w2 + i, n - i), A::weights_tail(w3 + i, n - i), xs);
   }
-  for (int r = 0; r < R; ++r) out[r] = sum4(sums[r][0], sums[r][1], sums[r][2], sums[r][3]);
+  for (int r = 0; r < R; ++r) out[r] = sum4(sums0[r], sums1[r], sums2[r], sums3[r]);
 }
 
 template <typename A, int R>
