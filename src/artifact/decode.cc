@@ -196,7 +196,7 @@ std::vector<FileEntry> decode_files(const Json& value, const std::string& file) 
 }  // namespace
 
 Directory decode_directory(std::string_view text, const std::string& file) {
-  const Json root = parse_json(text, file + ": directory");
+  const Json root = parse_large_json(text, file + ": directory");
   const Place place{.file = file, .list = ""};
   const auto [components, objects, bindings, uses, files, metadata, provenance] = members_of(
       root, place, {"components", "objects", "bindings", "uses", "files", "metadata", "provenance"},

@@ -1,7 +1,7 @@
 // The directory promises: strict reading, every condition of §13.6 with its class, canonical text.
 #include "artifact/directory.h"
 
-#include "artifact/test_support.h"
+#include "artifact/artifact_fixture.h"
 #include "base/hash/sha256.h"
 
 namespace flare::artifact {

@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "artifact/test_support.h"
+#include "artifact/artifact_fixture.h"
 #include "base/float_types.h"
 
 namespace flare::artifact {

@@ -12,8 +12,8 @@
 #include <functional>
 #include <set>
 
+#include "artifact/artifact_fixture.h"
 #include "artifact/reader.h"
-#include "artifact/test_support.h"
 #include "base/hash/sha256.h"
 
 namespace flare::artifact {
