@@ -1,0 +1,214 @@
+// The ops that work row by row, at every vector level of this machine, against their oracles.
+#include "kernel/add.h"
+#include "kernel/gate_mul.h"
+#include "kernel/gated_norm.h"
+#include "kernel/gather_rows.h"
+#include "kernel/op_fixture.h"
+#include "kernel/rms_norm.h"
+#include "kernel/swiglu.h"
+#include "kernel/tap.h"
+
+namespace flare::kernel {
+namespace {
+
+using testing::Array;
+using Oracle = void (*)(const LaunchArgs&);
+
+constexpr uint32_t kSeed = 11;
+constexpr double kUlp = 0x1p-23;
+// exp to 2 ulp, then a sum, a quotient and a product of half an ulp each, doubled.
+constexpr double kSigmoidRelative = 8 * kUlp;
+// Where e^−g overflows, from |g| = 88.7 on, the kernel gives 0: it loses at most 120·120·2^−128.
+constexpr double kTiny = 1e-34;
+constexpr int64_t kRowCounts[] = {0, 1, 2, 5, 17, 64, 130};
+
+// Sums of n squares by at least 16 running sums, each of n/16 roundings; a root halves the error,
+// then five roundings.
+double norm_relative(int64_t n) {
+  return (static_cast<double>(n) / 16 / 2 + 6) * 0x1p-24 + kSigmoidRelative;
+}
+
+struct Shape {
+  int64_t rows;
+  int64_t cols;
+};
+std::vector<Shape> shapes() {
+  std::vector<Shape> out;
+  for (int64_t rows : kRowCounts)
+    for (int64_t cols : {1, 3, 16, 37, 130, 1100}) out.push_back({rows, cols});
+  return out;
+}
+
+// Runs f(x, y) → z for every level, shape, team, and with z in the place of each operand it may
+// have.
+void check_binary(KernelId id, Oracle oracle, double relative, bool may_be_second) {
+  std::mt19937 random(kSeed);
+  for (const Shape& s : shapes()) {
+    Array x(s.rows, s.cols);
+    Array y(s.rows, s.cols, 9);
+    // Gates up to ±120 meet overflow of e^x.
+    x.randomise(random, 120);
+    y.randomise(random, 120);
+    Array expected(s.rows, s.cols);
+    const std::vector<OperandView> reference = {x.view(), y.view(), expected.view()};
+    oracle({.operands = reference});
+    for (Isa isa : testing::levels())
+      for (int team : {1, 2, 3}) {
+        SCOPED_TRACE(::testing::Message() << isa_name(isa) << " team " << team << " " << s.rows
+                                          << "×" << s.cols);
+        Array z(s.rows, s.cols);
+        const std::vector<OperandView> operands = {x.view(), y.view(), z.view()};
+        testing::run_kernel(id, isa, team, operands, {}, nullptr);
+        z.expect_near(expected, relative, kTiny);
+        z.expect_guards();
+        for (int place = 0; place < (may_be_second ? 2 : 1); ++place) {
+          Array a = x;
+          Array b = y;
+          const std::vector<OperandView> aliased = {a.view(), b.view(),
+                                                    place == 0 ? a.view() : b.view()};
+          testing::run_kernel(id, isa, team, aliased, {}, nullptr);
+          const Array& out = place == 0 ? a : b;
+          for (int64_t r = 0; r < s.rows; ++r)
+            ASSERT_EQ(std::memcmp(out.row(r), z.row(r), s.cols * sizeof(float)), 0);
+          out.expect_guards();
+        }
+      }
+  }
+}
+
+TEST(Add, RoundsTheSumOnceInPlaceOrNot) { check_binary(KernelId::kAdd, add_ref, 0, true); }
+TEST(Swiglu, FollowsTheOracleInPlaceOrNot) {
+  check_binary(KernelId::kSwiglu, swiglu_ref, kSigmoidRelative, true);
+}
+TEST(GateMul, FollowsTheOracleInPlaceOrNot) {
+  check_binary(KernelId::kGateMul, gate_mul_ref, kSigmoidRelative, false);
+}
+
+struct NormCase {
+  int64_t rows;
+  int64_t groups;
+  int64_t width;
+};
+const std::vector<NormCase>& norm_cases() {
+  static const std::vector<NormCase> kCases = {{0, 1, 8},   {1, 1, 1000}, {2, 3, 33},  {5, 1, 1},
+                                               {17, 4, 64}, {64, 2, 5},   {130, 2, 48}};
+  return kCases;
+}
+
+// Norm kernels: `gate` present for gated_norm.
+void check_norm(KernelId id, Oracle oracle, bool gated, int64_t offset, float weight) {
+  std::mt19937 random(kSeed);
+  for (const NormCase& c : norm_cases()) {
+    const int64_t cols = c.groups * c.width;
+    Array x(c.rows, cols);
+    Array z(c.rows, cols, 3);
+    x.randomise(random, 4);
+    z.randomise(random, 30);
+    std::vector<float> w = testing::random_values(random, c.width, -weight, weight);
+    const std::vector<graph::Immediate> immediates = {graph::real(1e-6), graph::integer(offset)};
+    const std::span<const graph::Immediate> used(immediates.data(), gated ? 1 : 2);
+    const auto operands = [&](Array& in, Array& out) {
+      std::vector<OperandView> v = {in.view()};
+      if (gated) v.push_back(z.view());
+      v.push_back(testing::constant(w, 1, c.width));
+      v.push_back(out.view());
+      return v;
+    };
+    Array expected(c.rows, cols);
+    oracle({.operands = operands(x, expected), .immediates = used});
+    for (Isa isa : testing::levels())
+      for (int team : {1, 2, 3}) {
+        SCOPED_TRACE(::testing::Message() << isa_name(isa) << " team " << team << " " << c.rows
+                                          << "×" << c.groups << "×" << c.width);
+        Array y(c.rows, cols);
+        testing::run_kernel(id, isa, team, operands(x, y), used, nullptr);
+        // 1 + w may cancel: its rounding is absolute.
+        y.expect_near(expected, norm_relative(c.width), 4 * kUlp);
+        y.expect_guards();
+        Array in_place = x;
+        testing::run_kernel(id, isa, team, operands(in_place, in_place), used, nullptr);
+        for (int64_t r = 0; r < c.rows; ++r) {
+          ASSERT_EQ(std::memcmp(in_place.row(r), y.row(r), cols * sizeof(float)), 0);
+          // A row alone has the bits it has among others.
+          Array one(1, cols);
+          OperandView in = x.view();
+          in.data = reinterpret_cast<std::byte*>(x.row(r));
+          in.rows = 1;
+          OperandView gate = z.view();
+          gate.data = reinterpret_cast<std::byte*>(z.row(r));
+          gate.rows = 1;
+          std::vector<OperandView> v = {in};
+          if (gated) v.push_back(gate);
+          v.push_back(testing::constant(w, 1, c.width));
+          v.push_back(one.view());
+          testing::run_kernel(id, isa, 1, v, used, nullptr);
+          ASSERT_EQ(std::memcmp(one.row(0), y.row(r), cols * sizeof(float)), 0);
+        }
+      }
+  }
+}
+
+TEST(RmsNorm, FollowsTheOraclePlain) {
+  check_norm(KernelId::kRmsNorm, rms_norm_ref, false, 0, 2);
+}
+TEST(RmsNorm, FollowsTheOracleWithOffset) {
+  check_norm(KernelId::kRmsNorm, rms_norm_ref, false, 1, 2);
+}
+// building_blocks.md §1: the test that tells the two forms apart.
+TEST(RmsNorm, ZeroWeightsGiveZeroOrTheBareNorm) {
+  for (Isa isa : testing::levels())
+    for (int64_t offset : {0, 1}) {
+      Array x(1, 4);
+      const float values[] = {1, -1, 1, -1};
+      std::copy_n(values, 4, x.row(0));
+      std::vector<float> w(4, 0.0f);
+      Array y(1, 4);
+      const std::vector<OperandView> operands = {x.view(), testing::constant(w, 1, 4), y.view()};
+      const std::vector<graph::Immediate> immediates = {graph::real(0), graph::integer(offset)};
+      testing::run_kernel(KernelId::kRmsNorm, isa, 1, operands, immediates, nullptr);
+      for (int i = 0; i < 4; ++i) EXPECT_EQ(y.row(0)[i], offset == 1 ? values[i] : 0.0f);
+    }
+}
+TEST(GatedNorm, FollowsTheOracle) {
+  check_norm(KernelId::kGatedNorm, gated_norm_ref, true, 0, 2);
+}
+
+TEST(GatherRows, CopiesBits) {
+  std::mt19937 random(kSeed);
+  Array x(9, 70);
+  x.randomise(random);
+  const int32_t rows[] = {0, 3, 3, 8};
+  for (int64_t n = 0; n <= 4; ++n)
+    for (Isa isa : testing::levels())
+      for (int team : {1, 2, 3}) {
+        Array y(n, 70);
+        const std::vector<OperandView> operands = {x.view(), testing::indices(rows, n), y.view()};
+        testing::run_kernel(KernelId::kGatherRows, isa, team, operands, {}, nullptr);
+        Array expected(n, 70);
+        const std::vector<OperandView> reference = {x.view(), testing::indices(rows, n),
+                                                    expected.view()};
+        gather_rows_ref({.operands = reference});
+        EXPECT_TRUE(y.same_bits(expected));
+      }
+}
+
+TEST(Tap, CopiesBits) {
+  std::mt19937 random(kSeed);
+  for (int64_t rows : kRowCounts) {
+    Array x(rows, 33);
+    x.randomise(random);
+    for (Isa isa : testing::levels())
+      for (int team : {1, 3}) {
+        Array y(rows, 33, 0);
+        const std::vector<OperandView> operands = {x.view(), y.view()};
+        testing::run_kernel(KernelId::kTap, isa, team, operands, {}, nullptr);
+        Array expected(rows, 33, 0);
+        const std::vector<OperandView> reference = {x.view(), expected.view()};
+        tap_ref({.operands = reference});
+        EXPECT_TRUE(y.same_bits(expected));
+      }
+  }
+}
+
+}  // namespace
+}  // namespace flare::kernel
