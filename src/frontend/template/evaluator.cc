@@ -302,7 +302,7 @@ bool Cursor::next(Value& item) {
       if (byte_ >= string.bytes().size()) return false;
       const size_t begin = byte_;
       decode(string.bytes(), byte_);
-      item = evaluator_->make_string(string.text.slice(begin, byte_), string.safe);
+      item = evaluator_->make_string(string.text.slice(begin, byte_));
       break;
     }
     case Kind::kList:

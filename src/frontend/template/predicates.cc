@@ -55,11 +55,13 @@ bool cased(Evaluator& ev, CallArguments& arguments) {
 
 bool is_filter(Evaluator& ev, CallArguments& arguments) {
   const Parameters p(ev, "filter", arguments, {"value"}, 1);
+  if (!hashable(p[0])) ev.fail("unhashable type: '{}'", type_name(p[0]));
   return p[0].is_string() && find_filter(p[0].string().bytes()) != nullptr;
 }
 
 bool is_test(Evaluator& ev, CallArguments& arguments) {
   const Parameters p(ev, "test", arguments, {"value"}, 1);
+  if (!hashable(p[0])) ev.fail("unhashable type: '{}'", type_name(p[0]));
   return p[0].is_string() && find_test(p[0].string().bytes()) != nullptr;
 }
 

@@ -31,13 +31,13 @@ Value title_filter(Evaluator& ev, CallArguments& arguments) {
   MarkedText out;
   bool begin = true;
   std::string mapped;
-  for_each_code_point(soft_string(ev, p[0]).string().text,
-                      [&](uint32_t c, std::string_view, Origin origin) {
-                        mapped.clear();
-                        begin ? append_upper(mapped, c) : append_lower(mapped, c);
-                        begin = is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
-                        out.append(mapped, origin);
-                      });
+  const Value text = soft_string(ev, p[0]);
+  for_each_code_point(text.string().text, [&](uint32_t c, std::string_view, Origin origin) {
+    mapped.clear();
+    begin ? append_upper(mapped, c) : append_lower(mapped, c);
+    begin = is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
+    out.append(mapped, origin);
+  });
   return ev.make_string(std::move(out));
 }
 
@@ -141,8 +141,8 @@ Value truncate_filter(Evaluator& ev, CallArguments& arguments) {
   const auto n_end = static_cast<Int>(count_code_points(end.text()));
   if (length < n_end) ev.fail("expected length >= {}, got {}", int_to_text(n_end), int_to_text(length));
   if (leeway < 0) ev.fail("expected leeway >= 0, got {}", int_to_text(leeway));
-  const MarkedText& text = p.text(0);
   if (ev.length(p[0]) <= add_int(ev, length, leeway)) return p[0];
+  const MarkedText& text = p.text(0);
   MarkedText out = text.slice(0, byte_offset(text.text(), static_cast<size_t>(length - n_end)));
   if (!p.flag(2, false)) out = rsplit(out, " ", 1)[0];
   out.append(end);
@@ -179,11 +179,11 @@ Value word_count_filter(Evaluator& ev, CallArguments& arguments) {
   const Parameters p(ev, "wordcount", arguments, {"s"}, 1);
   Int n = 0;
   bool word = false;
-  for_each_code_point(soft_string(ev, p[0]).string().text,
-                      [&](uint32_t c, std::string_view, Origin) {
-                        n += is_word(c) && !word ? 1 : 0;
-                        word = is_word(c);
-                      });
+  const Value text = soft_string(ev, p[0]);
+  for_each_code_point(text.string().text, [&](uint32_t c, std::string_view, Origin) {
+    n += is_word(c) && !word ? 1 : 0;
+    word = is_word(c);
+  });
   return Value(n);
 }
 
