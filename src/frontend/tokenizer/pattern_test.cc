@@ -68,7 +68,7 @@ TEST(Pattern, ClassesHoldTheReferencesCodePoints) {
             << name << " " << uint32_t{c};
     }
     // The complement, alone and inside classes of both signs.
-    if (name[0] == '(') continue;
+    if (name != "L" && name != "\\s") continue;  // each takes a second
     std::string complement = expression;
     complement[1] = static_cast<char>(std::toupper(complement[1]));
     const size_t rest = 0x110000 - 0x800 - found.size();
