@@ -1,3 +1,4 @@
+// Tests of MarkedText: origins survive appending and cutting.
 #include "frontend/marked_text.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tests of patterns: classes of the reference, translated syntax, limits.
 #include "frontend/tokenizer/pattern.h"
 
 #include <algorithm>
