@@ -1,0 +1,209 @@
+#include "common/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "base/cpu.h"
+#include "base/version.h"
+#include "common/errors.h"
+
+namespace flare::app {
+namespace {
+
+constexpr int kUsageExit = 2;
+
+struct Parsed {
+  CLI::App* command = nullptr;
+  std::function<int()> run;
+};
+
+std::vector<std::string> flag_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
+                         std::string_view help) {
+  const std::string best = closest_match(word, candidates);
+  if (best.empty()) return fmt::format("run '{}' for the list", help);
+  return fmt::format("did you mean '{}'?", best);
+}
+
+// Refuses what is unknown before the real parser runs, so that the message can name the closest
+// match: it alone knows neither.
+class Scanner {
+ public:
+  Scanner(const Program& program, CLI::App& app) : program_(program), app_(app) {}
+
+  void scan(int argc, char** argv) {
+    for (int i = 1; i < argc; ++i) {
+      const std::string_view word = argv[i];
+      if (word == "--") return;
+      if (word.size() > 1 && word[0] == '-') {
+        if (takes_value(word)) ++i;
+      } else if (command_ == nullptr) {
+        choose_command(word);
+      }
+    }
+  }
+
+ private:
+  std::string help() const {
+    return command_ == nullptr ? fmt::format("{} --help", program_.name)
+                               : fmt::format("{} {} --help", program_.name, command_->get_name());
+  }
+
+  void choose_command(std::string_view word) {
+    std::vector<std::string> names;
+    for (const Command& command : program_.commands) {
+      if (command.name == word) command_ = app_.get_subcommand(std::string(word));
+      names.emplace_back(command.name);
+    }
+    if (command_ != nullptr) return;
+    Error error(Code::kUsage, "command {} is unknown, expected one of {}", quote(word),
+                fmt::format("{}", CLI::detail::join(names, ", ")));
+    error.set_hint(did_you_mean(word, names, help()));
+    throw error;
+  }
+
+  const CLI::Option* find(const std::string& name) const {
+    if (command_ != nullptr)
+      if (const CLI::Option* option = command_->get_option_no_throw(name)) return option;
+    return app_.get_option_no_throw(name);
+  }
+
+  // Whether the flag's value is the next word.
+  bool takes_value(std::string_view word) const {
+    const bool is_long = word.starts_with("--");
+    const size_t equals = word.find('=');
+    // A short flag may be followed by more short flags: -vv.
+    const std::string name(is_long ? word.substr(0, equals) : word.substr(0, 2));
+    if (const CLI::Option* option = find(name))
+      return option->get_items_expected_max() > 0 && equals == std::string_view::npos;
+    std::vector<std::string> names = flag_names(app_);
+    if (command_ != nullptr)
+      for (std::string& one : flag_names(*command_)) names.push_back(std::move(one));
+    Error error(Code::kUsage, "flag {} is unknown{}", quote(name),
+                command_ == nullptr ? "" : fmt::format(" to '{}'", command_->get_name()));
+    error.set_hint(did_you_mean(name, names, help()));
+    throw error;
+  }
+
+  const Program& program_;
+  CLI::App& app_;
+  CLI::App* command_ = nullptr;
+};
+
+void add_common_flags(CLI::App& app, CommonFlags& common) {
+  const std::map<std::string, ProgressMode> modes = {{"auto", ProgressMode::kAuto},
+                                                     {"bar", ProgressMode::kBar},
+                                                     {"plain", ProgressMode::kPlain},
+                                                     {"none", ProgressMode::kNone}};
+  app.add_flag("--json", common.json, "results as one JSON document")->group("Common flags");
+  app.add_flag("-q,--quiet", common.quiet, "errors and results only")->group("Common flags");
+  app.add_flag("-v,--verbose", common.verbose, "more detail; -vv for debug records")
+      ->group("Common flags");
+  app.add_option("--progress", common.progress, "auto, bar, plain or none (auto)")
+      ->transform(CLI::Transformer(modes).description(""))
+      ->type_name("MODE")
+      ->group("Common flags");
+}
+
+void print_version(const Program& program) {
+  std::string levels;
+  for (int i = 0; i < kIsaLevels; ++i) levels += fmt::format(" {}", isa_name(static_cast<Isa>(i)));
+  const auto machine = machine_isa();
+  fmt::print("{} {}\nISA levels:{} (this machine: {})\n", program.name, kVersion, levels,
+             machine ? isa_name(*machine) : "none");
+}
+
+// nullopt: something was printed and the program is done.
+std::optional<Parsed> parse(const Program& program, CLI::App& app, std::vector<Parsed>& commands,
+                            int argc, char** argv) {
+  Scanner(program, app).scan(argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return std::nullopt;
+  } catch (const CLI::CallForVersion&) {
+    print_version(program);
+    return std::nullopt;
+  } catch (const CLI::ParseError& failure) {
+    Error error(Code::kUsage, "{}", failure.what());
+    const auto used = app.get_subcommands();
+    error.set_hint(used.empty()
+                       ? fmt::format("run '{} --help'", program.name)
+                       : fmt::format("run '{} {} --help'", program.name, used[0]->get_name()));
+    throw error;
+  }
+  for (Parsed& parsed : commands)
+    if (parsed.command->parsed()) return std::move(parsed);
+  std::string known;
+  for (const Command& command : program.commands)
+    known += (known.empty() ? "" : ", ") + std::string(command.name);
+  Error error(Code::kUsage, "no command given, expected one of {}", known);
+  error.set_hint(fmt::format("run '{} --help'", program.name));
+  throw error;
+}
+
+int parse_and_run(const Program& program, CommonFlags& common, int argc, char** argv) {
+  CLI::App app{std::string(program.summary), std::string(program.name)};
+  app.set_help_flag("-h,--help", "print this text and exit")->group("Common flags");
+  app.set_version_flag("--version", std::string(kVersion), "print version and machine levels")
+      ->group("Common flags");
+  app.fallthrough();
+  app.require_subcommand(0, 1);
+  add_common_flags(app, common);
+  std::vector<Parsed> commands;
+  for (const Command& command : program.commands) {
+    CLI::App* sub = app.add_subcommand(std::string(command.name), std::string(command.summary));
+    commands.push_back({sub, command.declare(*sub, common)});
+  }
+  const auto parsed = parse(program, app, commands, argc, argv);
+  if (!parsed) return 0;
+  if (common.quiet || common.json) common.progress = ProgressMode::kNone;
+  return parsed->run();
+}
+
+// The error may come before flags are parsed.
+bool wants_json(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--") return false;
+    if (std::string_view(argv[i]) == "--json") return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int run_program(const Program& program, int argc, char** argv) {
+  CommonFlags common;
+  try {
+    return parse_and_run(program, common, argc, argv);
+  } catch (const Error& error) {
+    print_error(error, wants_json(argc, argv));
+    return error.code() == Code::kCancelled ? kInterruptedExit : exit_code(error.code());
+  } catch (const std::exception& failure) {
+    print_error(Error(Code::kInternal, "{}", failure.what()), wants_json(argc, argv));
+    return exit_code(Code::kInternal);
+  }
+}
+
+void print_result(const CommonFlags& common, const Json& result, std::string_view text) {
+  if (common.json) {
+    const Json document = Json::object({{"ok", true}, {"result", result}});
+    fmt::print("{}\n", document.to_text());
+  } else {
+    fmt::print("{}", text);
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace flare::app

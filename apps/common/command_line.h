@@ -1,0 +1,71 @@
+// What the two programs share: command tables, common flags, error form and exit codes
+// (spec/cli.md §1–§4).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json/json.h"
+#include "base/progress.h"
+
+namespace CLI {
+class App;
+}
+
+namespace flare::app {
+
+struct CommonFlags {
+  bool json = false;
+  bool quiet = false;
+  int verbose = 0;
+  // kNone under --quiet and --json.
+  ProgressMode progress = ProgressMode::kAuto;
+};
+
+// One row of a program's command table. `declare` adds the flags and returns what runs after
+// parsing; the result is the exit code. Flags live in the returned function (shared state).
+struct Command {
+  std::string_view name;
+  std::string_view summary;
+  std::function<int()> (*declare)(CLI::App& app, const CommonFlags& common);
+};
+
+struct Program {
+  std::string_view name;
+  std::string_view summary;
+  std::span<const Command> commands;
+};
+
+// Parses, runs one command, prints errors. Returns the exit code.
+int run_program(const Program& program, int argc, char** argv);
+
+// stdout: {"ok":true,"result":…} under --json, else `text` (which ends with a line break or is
+// empty).
+void print_result(const CommonFlags& common, const Json& result, std::string_view text);
+
+// "1.5" style counts for people: "7.6 B", "4.1 M", "512".
+std::string human_count(uint64_t n);
+
+// SIZE of spec/cli.md §3: an integer with K, M, G or T (1024-based; Ki and KiB accepted). kUsage
+// naming the flag otherwise, and for zero.
+uint64_t parse_size(std::string_view flag, std::string_view text);
+// A comma-separated list without empty or repeated items; kUsage otherwise.
+std::vector<std::string> parse_list(std::string_view flag, std::string_view text);
+
+// --threads: cores this process may use unless n > 0.
+int thread_count(int n);
+
+// Throws kCancelled after SIGINT or SIGTERM; the first call installs the handlers, and a second
+// signal ends the process at once. Work that writes files calls it between blocks, so that
+// temporary files are removed.
+void check_interrupted();
+
+// The candidate nearest to `word`, or empty if none is near.
+std::string closest_match(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace flare::app

@@ -1,0 +1,111 @@
+// Values of flags, counts for people, closest matches, interruption.
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <csignal>
+#include <numeric>
+
+#include "base/checked.h"
+#include "base/cpu.h"
+#include "common/command_line.h"
+
+namespace flare::app {
+namespace {
+
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "set inside a signal handler");
+
+void on_signal(int) { interrupted = true; }
+
+// Insertions, deletions and substitutions between two words.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row.back();
+}
+
+// 1024-based factor of a SIZE suffix; 0 if unknown.
+uint64_t size_factor(std::string_view suffix) {
+  if (suffix.empty()) return 1;
+  constexpr std::string_view letters = "KMGT";
+  const size_t power = letters.find(suffix[0]);
+  const std::string_view rest = suffix.substr(1);
+  if (power == std::string_view::npos || (!rest.empty() && rest != "i" && rest != "iB")) return 0;
+  return uint64_t{1} << (10 * (power + 1));
+}
+
+}  // namespace
+
+std::string human_count(uint64_t n) {
+  const struct {
+    double unit;
+    const char* name;
+  } units[] = {{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1e4, "K"}};
+  for (const auto& [unit, name] : units)
+    if (static_cast<double>(n) >= unit)
+      return fmt::format("{:.1f} {}", static_cast<double>(n) / (unit == 1e4 ? 1e3 : unit), name);
+  return std::to_string(n);
+}
+
+uint64_t parse_size(std::string_view flag, std::string_view text) {
+  uint64_t number = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const uint64_t factor = size_factor(text.substr(static_cast<size_t>(end - text.data())));
+  if (failure != std::errc() || factor == 0 || number == 0)
+    throw Error(Code::kUsage, "{} is {}, expected a positive integer with K, M, G or T", flag,
+                quote(text));
+  return checked_mul(number, factor, flag);
+}
+
+std::vector<std::string> parse_list(std::string_view flag, std::string_view text) {
+  std::vector<std::string> items;
+  while (true) {
+    const size_t comma = text.find(',');
+    std::string item(text.substr(0, comma));
+    if (item.empty())
+      throw Error(Code::kUsage, "{} has an empty item, expected a comma-separated list", flag);
+    if (std::ranges::find(items, item) != items.end())
+      throw Error(Code::kUsage, "{} names {} twice, expected each item once", flag, quote(item));
+    items.push_back(std::move(item));
+    if (comma == std::string_view::npos) return items;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+int thread_count(int n) { return n > 0 ? n : static_cast<int>(usable_cores().size()); }
+
+void check_interrupted() {
+  static const bool installed = [] {
+    struct sigaction action{};
+    action.sa_handler = on_signal;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    ::sigaction(SIGINT, &action, nullptr);
+    ::sigaction(SIGTERM, &action, nullptr);
+    return true;
+  }();
+  if (installed && interrupted) throw Error(Code::kCancelled, "interrupted before the end");
+}
+
+std::string closest_match(std::string_view word, const std::vector<std::string>& candidates) {
+  std::string best;
+  // Farther than this and the suggestion is a guess.
+  size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = edit_distance(word, candidate);
+    if (distance >= best_distance) continue;
+    best_distance = distance;
+    best = candidate;
+  }
+  return best;
+}
+
+}  // namespace flare::app

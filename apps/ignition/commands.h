@@ -1,0 +1,15 @@
+// The commands of ignition, one source file each.
+#pragma once
+
+#include <functional>
+
+#include "common/command_line.h"
+
+namespace flare::app {
+
+std::function<int()> declare_build(CLI::App& app, const CommonFlags& common);
+std::function<int()> declare_inspect(CLI::App& app, const CommonFlags& common);
+std::function<int()> declare_verify(CLI::App& app, const CommonFlags& common);
+std::function<int()> declare_reshard(CLI::App& app, const CommonFlags& common);
+
+}  // namespace flare::app

@@ -1,0 +1,14 @@
+// ignition: prepares models.
+#include "ignition/commands.h"
+
+int main(int argc, char** argv) {
+  using namespace flare::app;
+  constexpr Command commands[] = {
+      {"build", "make an artifact from a checkpoint", declare_build},
+      {"inspect", "show what an artifact or a checkpoint holds", declare_inspect},
+      {"verify", "check an artifact: structure, codes, scales, padding", declare_verify},
+      {"reshard", "split an artifact into files of another size", declare_reshard},
+  };
+  return run_program({"ignition", "Prepares models: checkpoints to artifacts.", commands}, argc,
+                     argv);
+}

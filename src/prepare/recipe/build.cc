@@ -1,0 +1,237 @@
+#include "prepare/recipe/build.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/team.h"
+#include "base/version.h"
+#include "prepare/checkpoint_source.h"
+#include "prepare/import/import.h"
+#include "prepare/recipe/encode.h"
+#include "prepare/recipe/plan.h"
+
+namespace flare::prepare {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Source and encoded bytes of one block: large enough to keep a team busy, far below the memory
+// bound of spec/cli.md §6.
+constexpr uint64_t kBlockBytes = 16u << 20;
+
+// §11.1, in the order of §14.6.
+constexpr std::string_view kTextRoles[] = {"tokenizer.json", "tokenizer_config.json",
+                                           "chat_template.jinja", "generation_config.json"};
+
+std::vector<TextResource> read_resources(const checkpoint::Checkpoint& checkpoint) {
+  std::vector<TextResource> resources;
+  for (std::string_view role : kTextRoles) {
+    auto text = checkpoint_resource(checkpoint, role);
+    if (text && !text->empty()) resources.push_back({std::string(role), std::move(*text)});
+  }
+  return resources;
+}
+
+void check_components(const BuildOptions& options, const ImportedModel& model,
+                      const fs::path& source) {
+  if (options.components.empty())
+    throw Error(Code::kUsage, "components: the list is empty, expected text");
+  for (const std::string& id : options.components) {
+    if (model.find(id) != nullptr) continue;
+    std::string known;
+    for (const ImportedComponent& component : model.components)
+      known += (known.empty() ? "" : ", ") + component.id;
+    throw Error(Code::kComponent, "{}: component {} cannot be built from this checkpoint, only {}",
+                source.string(), quote(id), known);
+  }
+}
+
+Json provenance_of(const checkpoint::Checkpoint& checkpoint, const Recipe& recipe) {
+  Json::Array files;
+  for (const checkpoint::SafetensorsFile& file : checkpoint.files())
+    files.emplace_back(file.path().filename().string());
+  return Json::object({{"source", Json::object({{"kind", "safetensors"}, {"files", files}})},
+                       {"recipe", recipe.name},
+                       {"encoder", recipe.projection ? "grouped_absmax" : "cast_direct"},
+                       {"tool", fmt::format("ignition {}", kVersion)}});
+}
+
+// Encodes one parent block by block and hands the bytes to the artifact writer.
+class ParentEncoder {
+ public:
+  ParentEncoder(const checkpoint::Checkpoint& checkpoint, artifact::Writer& writer,
+                Progress& progress, const BuildOptions& options)
+      : checkpoint_(checkpoint),
+        writer_(writer),
+        progress_(progress),
+        options_(options),
+        team_(std::max(1, options.threads)) {}
+
+  void write(const ParentPlan& parent) {
+    format_ = &codec::format(parent.format);
+    planes_ = format_->planes(parent.geometry);
+    offset_ = writer_.directory().objects[parent.object].offset;
+    uint64_t row = 0;
+    for (const ImportedParameter* member : parent.members) {
+      write_member(*member, row);
+      row += geometry_of(*member).rows;
+    }
+    write_gaps(parent.geometry);
+  }
+
+ private:
+  void write_member(const ImportedParameter& member, uint64_t parent_row) {
+    const codec::Geometry geometry = geometry_of(member);
+    uint64_t encoded_row_bytes = 0;
+    for (int p = 0; p < planes_.count; ++p) encoded_row_bytes += planes_.plane[p].row_bytes;
+    const uint64_t row_bytes = std::max(encoded_row_bytes, geometry.cols * sizeof(float));
+    const uint64_t block = std::max<uint64_t>(1, kBlockBytes / row_bytes);
+    for (uint64_t row = 0; row < geometry.rows; row += block) {
+      if (options_.check_stop) options_.check_stop();
+      write_block(member, row, std::min(block, geometry.rows - row), parent_row + row);
+      release_until(member, row + block);
+    }
+    for (const Piece& piece : member.pieces) checkpoint_.release(*piece.tensor);
+  }
+
+  void write_block(const ImportedParameter& member, uint64_t row, uint64_t n, uint64_t parent_row) {
+    PlaneRows rows;
+    for (int p = 0; p < planes_.count; ++p) {
+      buffers_[p].resize(n * planes_.plane[p].row_bytes);
+      rows.plane[p] = buffers_[p].data();
+    }
+    encode_rows(member, *format_, row, n, rows, team_);
+    for (int p = 0; p < planes_.count; ++p) {
+      const codec::Plane& plane = planes_.plane[p];
+      writer_.write(offset_ + plane.offset + parent_row * plane.row_bytes, buffers_[p]);
+      progress_.advance(buffers_[p].size());
+    }
+  }
+
+  // Source pages behind the rows read so far; from the tensor's start, so that pages on block
+  // borders go too.
+  void release_until(const ImportedParameter& member, uint64_t row) {
+    if (member.transform != Transform::kNone) return;
+    for (const Piece& piece : member.pieces) {
+      const uint64_t rows = piece.row_end - piece.row_begin;
+      if (row < rows) {
+        const checkpoint::Tensor& tensor = *piece.tensor;
+        const uint64_t row_bytes = tensor.bytes.size() / codec::geometry_of(tensor.shape).rows;
+        const MappedFile& mapping = checkpoint_.files()[tensor.file].mapping();
+        mapping.release(static_cast<uint64_t>(tensor.bytes.data() - mapping.bytes().data()),
+                        (piece.row_begin + row) * row_bytes);
+        return;
+      }
+      row -= rows;
+    }
+  }
+
+  void write_gaps(codec::Geometry geometry) {
+    uint64_t end = 0;
+    for (int p = 0; p < planes_.count; ++p) {
+      const codec::Plane& plane = planes_.plane[p];
+      if (plane.offset > end) {
+        const std::vector<std::byte> zeros(plane.offset - end);
+        writer_.write(offset_ + end, zeros);
+        progress_.advance(zeros.size());
+      }
+      end = plane.offset + plane.row_bytes * geometry.rows;
+    }
+    FLARE_ASSERT(end == planes_.total_bytes);
+  }
+
+  const checkpoint::Checkpoint& checkpoint_;
+  artifact::Writer& writer_;
+  Progress& progress_;
+  const BuildOptions& options_;
+  Team team_;
+  const codec::Format* format_ = nullptr;
+  codec::Planes planes_;
+  uint64_t offset_ = 0;
+  std::vector<std::byte> buffers_[codec::kMaxPlanes];
+};
+
+void count_formats(const ArtifactPlan& plan, BuildReport& report) {
+  std::map<codec::FormatId, FormatTotal> totals;
+  for (const ParentPlan& parent : plan.parents) {
+    const artifact::Object& object = plan.directory.objects[parent.object];
+    const uint64_t weights = codec::element_count(object.shape);
+    FormatTotal& total = totals[parent.format];
+    total.format = object.format;
+    ++total.objects;
+    total.weights += weights;
+    total.bytes += object.bytes;
+    report.weights += weights;
+    report.weight_bytes += object.bytes;
+  }
+  for (auto& [id, total] : totals) report.formats.push_back(std::move(total));
+  std::ranges::stable_sort(report.formats, std::greater{}, &FormatTotal::bytes);
+}
+
+BuildReport report_of(const ImportedModel& model, const Recipe& recipe, const ArtifactPlan& plan) {
+  BuildReport report;
+  report.recipe = recipe.name;
+  report.architecture = model.find("text")->config.at("architectures").as_array()[0].as_string();
+  report.parameters = plan.directory.bindings.size();
+  count_formats(plan, report);
+  const artifact::Object& last = plan.directory.objects.back();
+  report.payload_bytes = last.offset + last.bytes;
+  for (const TextResource& resource : plan.resources) report.resources.push_back(resource.role);
+  report.skipped = model.skipped;
+  report.notes = model.notes;
+  if (plan.resources.empty())
+    report.notes.emplace_back("no tokenizer files in the source: the model takes token ids only");
+  return report;
+}
+
+void write_artifact(const checkpoint::Checkpoint& checkpoint, const ArtifactPlan& plan,
+                    const fs::path& target, const BuildOptions& options, BuildReport& report) {
+  artifact::Writer writer(target, plan.directory,
+                          {.max_file_bytes = options.max_file_bytes,
+                           .id = options.artifact_id,
+                           .force = options.force});
+  Progress progress("build", report.payload_bytes, "B", options.progress);
+  for (size_t i = 0; i < plan.resources.size(); ++i) {
+    const std::string& bytes = plan.resources[i].bytes;
+    writer.write(writer.directory().objects[i].offset, as_bytes(bytes));
+    progress.advance(bytes.size());
+  }
+  ParentEncoder encoder(checkpoint, writer, progress, options);
+  for (const ParentPlan& parent : plan.parents) encoder.write(parent);
+  writer.finish();
+  progress.finish();
+  report.files.push_back(target);
+  for (size_t i = 1; i < writer.directory().files.size(); ++i)
+    report.files.push_back(target.parent_path() / writer.directory().files[i].path);
+}
+
+}  // namespace
+
+BuildReport build_artifact(const fs::path& source, const fs::path& target,
+                           const BuildOptions& options) {
+  const Recipe& recipe = find_recipe(options.recipe);
+  std::error_code error;
+  if (!fs::exists(source, error))
+    throw Error(Code::kNotFound,
+                "{}: no such file or folder, expected a checkpoint folder or a .safetensors file",
+                source.string());
+  if (!fs::is_directory(source, error) && source.extension() != ".safetensors")
+    throw Error(Code::kSupport,
+                "{}: no supported kind of checkpoint, expected a checkpoint folder or a "
+                ".safetensors file",
+                source.string());
+  const auto checkpoint = checkpoint::Checkpoint::open(source);
+  const ImportedModel model = import_checkpoint(checkpoint);
+  check_components(options, model, source);
+  ArtifactPlan plan = plan_artifact(model, recipe, read_resources(checkpoint));
+  const std::string name = options.name.empty() ? checkpoint_name(source) : options.name;
+  plan.directory.metadata = Json::object({{"name", name}});
+  plan.directory.provenance = provenance_of(checkpoint, recipe);
+  BuildReport report = report_of(model, recipe, plan);
+  report.name = name;
+  if (!options.dry_run) write_artifact(checkpoint, plan, target, options, report);
+  return report;
+}
+
+}  // namespace flare::prepare
