@@ -63,9 +63,21 @@ const Row kRows[] = {
      Arithmetic::kF32},
 };
 
+// Zeroed memory at a multiple of 64, where arenas and stored objects begin.
+struct Aligned {
+  explicit Aligned(uint64_t size) : storage(size + 64), bytes(size) {}
+  std::byte* data() {
+    const auto address = reinterpret_cast<uintptr_t>(storage.data());
+    return storage.data() + (64 - address % 64) % 64;
+  }
+  std::vector<std::byte> storage;
+  uint64_t bytes;
+};
+
 // Copies of one random weight, together too large for any cache.
 struct Weights {
-  std::vector<std::byte> bytes;
+  explicit Weights(uint64_t size) : bytes(size) {}
+  Aligned bytes;
   std::vector<codec::Matrix> matrices;
   uint64_t matrix_bytes = 0;
 };
@@ -74,11 +86,10 @@ Weights make_weights(FormatId id, const Shape& shape, uint64_t total_bytes) {
   const codec::Format& format = codec::format(id);
   const codec::Geometry g{static_cast<uint64_t>(shape.n), static_cast<uint64_t>(shape.k)};
   const codec::Planes planes = format.planes(g);
-  Weights out;
-  out.matrix_bytes = planes.total_bytes;
   const uint64_t pitch = (planes.total_bytes + 4095) / 4096 * 4096;
   const uint64_t copies = std::max<uint64_t>(1, total_bytes / pitch);
-  out.bytes.resize(pitch * copies);
+  Weights out(pitch * copies);
+  out.matrix_bytes = planes.total_bytes;
   std::mt19937 random(1);
   std::normal_distribution<float> normal(0, 0.02f);
   std::vector<float> row(g.cols * 16);
@@ -99,10 +110,10 @@ Weights make_weights(FormatId id, const Shape& shape, uint64_t total_bytes) {
   return out;
 }
 
-OperandView view(std::vector<float>& data, int64_t rows, int64_t cols) {
+OperandView view(Aligned& data, int64_t rows, int64_t cols) {
   OperandView v;
   v.space = graph::Space::kArena;
-  v.data = reinterpret_cast<std::byte*>(data.data());
+  v.data = data.data();
   v.rows = rows;
   v.cols = cols;
   v.stride = cols;
@@ -112,10 +123,11 @@ OperandView view(std::vector<float>& data, int64_t rows, int64_t cols) {
 // Seconds of one launch, the fastest of several passes over the copies.
 double seconds_per_launch(const Row& row, const Weights& weights, const Shape& shape, int64_t t,
                           Team& team, int passes) {
-  std::vector<float> x(t * shape.k), y(t * shape.n);
+  Aligned x(t * shape.k * sizeof(float)), y(t * shape.n * sizeof(float));
   std::mt19937 random(2);
   std::normal_distribution<float> normal;
-  for (float& value : x) value = normal(random);
+  for (int64_t i = 0; i < t * shape.k; ++i)
+    store_le(x.data() + i * sizeof(float), normal(random));
   const size_t n_copies = t <= 8 ? weights.matrices.size() : 1;
   std::vector<std::array<OperandView, 4>> operands(n_copies);
   for (size_t i = 0; i < n_copies; ++i) {
@@ -123,12 +135,11 @@ double seconds_per_launch(const Row& row, const Weights& weights, const Shape& s
     operands[i][1].weight = &weights.matrices[i];
   }
   LaunchArgs first{operands[0], {}, nullptr, {}};
-  std::vector<std::byte> workspace(row.workspace(first, team.size()) + 64);
-  std::byte* aligned = workspace.data() + (64 - reinterpret_cast<uintptr_t>(workspace.data()) % 64);
+  Aligned workspace(row.workspace(first, team.size()));
   const double seconds = fastest_seconds(team, passes, [&] {
     team.run([&](Member& member) {
       for (size_t i = 0; i < n_copies; ++i) {
-        row.fn({operands[i], {}, nullptr, {aligned, workspace.size() - 64}}, member);
+        row.fn({operands[i], {}, nullptr, {workspace.data(), workspace.bytes}}, member);
         member.barrier();
       }
     });
@@ -138,7 +149,7 @@ double seconds_per_launch(const Row& row, const Weights& weights, const Shape& s
 
 void run(int threads, std::optional<Isa> only, std::string_view kernel, bool quick) {
   Team team(threads);
-  std::vector<std::byte> memory(256 << 20, std::byte{1});
+  Aligned memory(256 << 20);
   fmt::print("{}, {} threads; per cent of peaks measured beside each figure\n", cpu_model_name(),
              threads);
   for (const Row& row : kRows) {
@@ -149,10 +160,10 @@ void run(int threads, std::optional<Isa> only, std::string_view kernel, bool qui
       const Weights weights = make_weights(row.format, shape, 192 << 20);
       for (const int64_t t : {1, 4, 8}) {
         if (quick && t == 4) continue;
-        const double dram = read_bandwidth(team, memory);
+        const double dram = read_bandwidth(team, {memory.data(), memory.bytes});
         const double seconds = seconds_per_launch(row, weights, shape, t, team, 5);
         const double rate = static_cast<double>(weights.matrix_bytes) / seconds;
-        const double best = std::max(dram, read_bandwidth(team, memory));
+        const double best = std::max(dram, read_bandwidth(team, {memory.data(), memory.bytes}));
         fmt::print("{:<11} {:<5} {:<13} T={:<4} {:7.2f} GB/s  {:5.1f} % of {:.1f} GB/s DRAM read\n",
                    row.name, isa_name(row.isa), shape.name, t, rate * 1e-9, 100 * rate / best,
                    best * 1e-9);

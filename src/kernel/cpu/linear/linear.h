@@ -17,6 +17,8 @@ namespace flare::kernel {
 inline constexpr int64_t kF32Chunk = 512;
 inline constexpr int64_t kBf16Chunk = 1024;
 inline constexpr int64_t kTileRows = 32;  // weight rows decoded at a time
+// Floats from row to row of a decoded tile: a power of two would put rows into the same cache sets.
+inline constexpr int64_t kTileStride = kF32Chunk + 16;
 
 uint64_t linear_generic_workspace(const LaunchArgs& at_capacity, int n_members);
 uint64_t linear_bf16_workspace(const LaunchArgs& at_capacity, int n_members);

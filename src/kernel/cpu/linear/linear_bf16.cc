@@ -22,11 +22,7 @@ struct Bf16Pairs {
   static constexpr int kStep = 32;
   static constexpr int64_t kChunk = kBf16Chunk;
   static X x(const uint16_t* p) { return _mm512_loadu_si512(p); }
-  static X x_tail(const uint16_t* p, int64_t n) { return weights_tail(p, n); }
   static X weights(const uint16_t* p) { return _mm512_loadu_si512(p); }
-  static X weights_tail(const uint16_t* p, int64_t n) {
-    return _mm512_maskz_loadu_epi16((1u << n) - 1, p);
-  }
   static F fold(F sum, X x, X w) {
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(x), reinterpret_cast<__m512bh>(w));
   }

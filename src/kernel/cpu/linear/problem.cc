@@ -202,7 +202,7 @@ int64_t columns(const LaunchArgs& args) { return static_cast<int64_t>(args.opera
 }  // namespace
 
 uint64_t linear_generic_workspace(const LaunchArgs&, int n_members) {
-  return static_cast<uint64_t>(n_members) * kTileRows * kF32Chunk * sizeof(float);
+  return static_cast<uint64_t>(n_members) * kTileRows * kTileStride * sizeof(float);
 }
 
 uint64_t linear_bf16_workspace(const LaunchArgs& at_capacity, int n_members) {
