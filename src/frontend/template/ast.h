@@ -21,28 +21,28 @@ enum class ExprKind : uint8_t {
   kNone,
   kTrue,
   kFalse,
-  kInteger,  // text: digits with their prefix
-  kFloat,    // real
-  kString,   // text; constant: its slot
-  kName,     // text
-  kList,     // items
-  kTuple,    // items; as a target: its parts
-  kDict,     // items: key, value, key, value, …
-  kAttribute,  // a . text
-  kItem,       // a [b]
-  kSlice,      // [items[0] : items[1] : items[2]], absent parts are null; only as b of kItem
-  kCall,       // a (call)
-  kFilter,     // a | text (call); a is null in filter blocks
-  kTest,       // a is text (call)
-  kNegate,     // - a
-  kPlus,       // + a
-  kNot,        // not a
-  kBinary,     // items[0] binary_ops[0] items[1] binary_ops[1] … from the left
-  kConcat,     // items[0] ~ items[1] ~ …
-  kCompare,    // items[0] compare_ops[0] items[1] … chained as in Python
-  kAnd,        // items
-  kOr,         // items
-  kCondition,  // a if b else c; c may be null
+  kInteger,          // text: digits with their prefix
+  kFloat,            // real
+  kString,           // text; constant: its slot
+  kName,             // text
+  kList,             // items
+  kTuple,            // items; as a target: its parts
+  kDict,             // items: key, value, key, value, …
+  kAttribute,        // a . text
+  kItem,             // a [b]
+  kSlice,            // [items[0] : items[1] : items[2]], absent parts are null; only as b of kItem
+  kCall,             // a (call)
+  kFilter,           // a | text (call); a is null in filter blocks
+  kTest,             // a is text (call)
+  kNegate,           // - a
+  kPlus,             // + a
+  kNot,              // not a
+  kBinary,           // items[0] binary_ops[0] items[1] binary_ops[1] … from the left
+  kConcat,           // items[0] ~ items[1] ~ …
+  kCompare,          // items[0] compare_ops[0] items[1] … chained as in Python
+  kAnd,              // items
+  kOr,               // items
+  kCondition,        // a if b else c; c may be null
   kNamespaceTarget,  // text . attribute, only as a target
 };
 
@@ -74,17 +74,17 @@ struct Expr {
 };
 
 enum class StmtKind : uint8_t {
-  kText,       // text
-  kOutput,     // value
-  kIf,         // branches; the last test is null if there is an else
-  kFor,        // for target in value if test [recursive]: body else other
-  kSet,        // target = value
-  kSetBlock,   // target = rendered body | value (a filter chain or null)
-  kMacro,      // macro
-  kCallBlock,  // value (a call) with macro as its caller
+  kText,         // text
+  kOutput,       // value
+  kIf,           // branches; the last test is null if there is an else
+  kFor,          // for target in value if test [recursive]: body else other
+  kSet,          // target = value
+  kSetBlock,     // target = rendered body | value (a filter chain or null)
+  kMacro,        // macro
+  kCallBlock,    // value (a call) with macro as its caller
   kFilterBlock,  // body | value
-  kWith,       // targets and values in pairs, body
-  kScope,      // body in a scope of its own
+  kWith,         // targets and values in pairs, body
+  kScope,        // body in a scope of its own
   kBreak,
   kContinue,
 };

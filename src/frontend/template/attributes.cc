@@ -14,6 +14,7 @@ namespace {
 Value make_view(const Value& dict, DictView::Part part) {
   auto* view = new DictView;
   view->dict = dict;
+  view->depth = depth_of(dict);
   view->part = part;
   return Value(Kind::kDictView, view);
 }
@@ -87,12 +88,13 @@ Value cycle_method(Evaluator& ev, const Value& self, CallArguments& arguments) {
   return arguments.positional[static_cast<size_t>(self.loop().index0 % n)];
 }
 
-Value changed_method(Evaluator&, const Value& self, CallArguments& arguments) {
+Value changed_method(Evaluator& ev, const Value& self, CallArguments& arguments) {
   Loop& loop = self.loop();
   bool same = loop.changed_called && loop.last_changed.size() == arguments.positional.size();
   for (size_t i = 0; same && i < loop.last_changed.size(); ++i) {
     same = equal(loop.last_changed[i], arguments.positional[i]);
   }
+  if (!loop.changed_called) ev.release_at_end(self);
   loop.changed_called = true;
   loop.last_changed = arguments.positional;
   return Value(!same);
@@ -163,21 +165,25 @@ bool python_attribute(Evaluator& ev, const Value& object, std::string_view name,
   if (const MethodFunction method = find_method(object, name)) {
     const std::string repr =
         fmt::format("<built-in method {} of {} object>", name, type_name(object));
-    out = ev.make_function([object, method](Evaluator& e, CallArguments& arguments) {
-      return method(e, object, arguments);
-    }, repr, "builtin_function_or_method");
+    out = ev.make_function(
+        object,
+        [object, method](Evaluator& e, CallArguments& arguments) {
+          return method(e, object, arguments);
+        },
+        repr, "builtin_function_or_method");
     return true;
   }
   if (is_unsafe_method(object, name)) {
-    out = ev.make_undefined(fmt::format("access to attribute '{}' of '{}' object is unsafe.", name,
-                                        type_name(object)));
+    out = ev.make_undefined(
+        fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, type_name(object)));
     return true;
   }
   switch (object.kind()) {
     case Kind::kNamespace:
       if (const Value* value = object.name_space().find(name)) return out = *value, true;
       return false;
-    case Kind::kLoop: return loop_attribute(ev, object.loop(), name, out);
+    case Kind::kLoop:
+      return loop_attribute(ev, object.loop(), name, out);
     case Kind::kCycler:
       if (name != "current") return false;
       return out = object.cycler().items[object.cycler().at], true;
@@ -199,7 +205,8 @@ bool python_attribute(Evaluator& ev, const Value& object, std::string_view name,
       if (name == "real") return out = object, true;
       if (name == "imag") return out = Value(0.0), true;
       return false;
-    default: return false;
+    default:
+      return false;
   }
 }
 

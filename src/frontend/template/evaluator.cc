@@ -11,6 +11,7 @@
 namespace flare::frontend::jinja {
 namespace {
 
+constexpr int kMaxValueDepth = 200;
 constexpr int kFramesPerCall = 8;  // nested evaluations for each level of max_depth
 
 std::string hint_of_condition(int line) {
@@ -83,6 +84,7 @@ Evaluator::Evaluator(const Ast& ast, std::string_view where, const Json& variabl
 
 Evaluator::~Evaluator() {
   for (Value& value : namespaces_) value.name_space().attributes.clear();
+  for (Value& value : loops_) value.loop().last_changed.clear();
   for (ScopePtr& scope : captured_) scope->variables.clear();
 }
 
@@ -100,9 +102,7 @@ void Evaluator::fail_with(const std::string& message) const {
   throw Error(Code::kInvalid, "{}: line {}: {}", where_, line_, message);
 }
 
-void Evaluator::fail_undefined(const Value& value) const {
-  fail_with(value.undefined().message());
-}
+void Evaluator::fail_undefined(const Value& value) const { fail_with(value.undefined().message()); }
 
 void Evaluator::check_clock() {
   if (std::chrono::steady_clock::now() > deadline_) {
@@ -134,9 +134,8 @@ void Evaluator::check_size(uint64_t bytes) const {
 }
 
 void Evaluator::charge(Container& container, uint64_t weight, int depth, size_t bytes) {
-  constexpr int kMaxContainerDepth = 200;
   constexpr uint64_t kMaxWeightPerOutput = 16;
-  if (depth > kMaxContainerDepth) fail("lists are nested deeper than {} levels", kMaxContainerDepth);
+  if (depth > kMaxValueDepth) fail("values are nested deeper than {} levels", kMaxValueDepth);
   const uint64_t limit = limits_.max_output_bytes * kMaxWeightPerOutput;
   if (weight > limit || meter_.live + bytes > limit) {
     fail("values occupy more than {} bytes", limit);
@@ -208,16 +207,29 @@ Value Evaluator::make_dict(std::vector<std::pair<Value, Value>> items) {
   return value;
 }
 
-Value Evaluator::make_iterator(std::function<bool(Value&)> next, std::string_view type) {
+int Evaluator::deeper_than(const Value& source) const {
+  if (depth_of(source) >= kMaxValueDepth) {
+    fail("values are nested deeper than {} levels", kMaxValueDepth);
+  }
+  return depth_of(source) + 1;
+}
+
+Value Evaluator::make_iterator(const Value& source, std::function<bool(Value&)> next,
+                               std::string_view type) {
+  const int depth = deeper_than(source);
   auto* iterator = new Iterator;
+  iterator->depth = depth;
   iterator->next = std::move(next);
   iterator->type = type;
   return Value(Kind::kIterator, iterator);
 }
 
-Value Evaluator::make_function(std::function<Value(Evaluator&, CallArguments&)> call,
+Value Evaluator::make_function(const Value& source,
+                               std::function<Value(Evaluator&, CallArguments&)> call,
                                std::string repr, std::string_view type) {
+  const int depth = deeper_than(source);
   auto* function = new Function;
+  function->depth = depth;
   function->call = std::move(call);
   function->repr = std::move(repr);
   function->type = type;
@@ -237,7 +249,9 @@ Value Evaluator::make_undefined(std::string hint) {
 }
 
 Value Evaluator::make_undefined(const Value& owner, Value name) {
+  const int depth = deeper_than(name);
   auto* undefined = new Undefined;
+  undefined->depth = depth;
   undefined->owner = type_name(owner);
   if (owner.is(Kind::kNamespace)) undefined->owner = "jinja2.utils.Namespace";
   if (owner.is(Kind::kLoop)) undefined->owner = "jinja2.runtime.LoopContext";
@@ -247,9 +261,12 @@ Value Evaluator::make_undefined(const Value& owner, Value name) {
 
 Value Evaluator::from_json(const Json& json, Origin origin) {
   switch (json.kind()) {
-    case Json::Kind::kNull: return Value();
-    case Json::Kind::kBool: return Value(json.as_bool());
-    case Json::Kind::kReal: return Value(json.as_double());
+    case Json::Kind::kNull:
+      return Value();
+    case Json::Kind::kBool:
+      return Value(json.as_bool());
+    case Json::Kind::kReal:
+      return Value(json.as_double());
     case Json::Kind::kInteger: {
       const std::string text = json.to_text();
       Int value = 0;
@@ -268,7 +285,8 @@ Value Evaluator::from_json(const Json& json, Origin origin) {
       for (const Json& item : json.as_array()) items.push_back(from_json(item, origin));
       return make_list(std::move(items));
     }
-    case Json::Kind::kObject: break;
+    case Json::Kind::kObject:
+      break;
   }
   std::vector<std::pair<Value, Value>> items;
   items.reserve(json.as_object().size());
@@ -290,8 +308,10 @@ Cursor::Cursor(Evaluator& evaluator, Value source)
     case Kind::kNamespace:
     case Kind::kFunction:
     case Kind::kLoop:
-    case Kind::kCycler: evaluator.fail("'{}' object is not iterable", type_name(source_));
-    default: break;
+    case Kind::kCycler:
+      evaluator.fail("'{}' object is not iterable", type_name(source_));
+    default:
+      break;
   }
 }
 
@@ -319,9 +339,10 @@ bool Cursor::next(Value& item) {
       const auto& items = view.dict.dict().items;
       if (at_ >= items.size()) return false;
       const auto& [key, value] = items[at_++];
-      item = view.part == DictView::Part::kKeys     ? key
-             : view.part == DictView::Part::kValues ? value
-                                                    : evaluator_->make_list({key, value}, Kind::kTuple);
+      item = view.part == DictView::Part::kKeys ? key
+             : view.part == DictView::Part::kValues
+                 ? value
+                 : evaluator_->make_list({key, value}, Kind::kTuple);
       break;
     }
     case Kind::kRange:
@@ -331,7 +352,8 @@ bool Cursor::next(Value& item) {
     case Kind::kIterator:
       if (!source_.iterator().next(item)) return false;
       break;
-    default: return false;
+    default:
+      return false;
   }
   evaluator_->step();
   return true;
@@ -346,16 +368,23 @@ std::vector<Value> Evaluator::to_vector(const Value& value) {
 
 int64_t Evaluator::length(const Value& value) {
   switch (value.kind()) {
-    case Kind::kString: return static_cast<int64_t>(value.string().length);
+    case Kind::kString:
+      return static_cast<int64_t>(value.string().length);
     case Kind::kList:
-    case Kind::kTuple: return static_cast<int64_t>(value.list().items.size());
-    case Kind::kDict: return static_cast<int64_t>(value.dict().items.size());
+    case Kind::kTuple:
+      return static_cast<int64_t>(value.list().items.size());
+    case Kind::kDict:
+      return static_cast<int64_t>(value.dict().items.size());
     case Kind::kDictView:
       return static_cast<int64_t>(value.dict_view().dict.dict().items.size());
-    case Kind::kRange: return static_cast<int64_t>(value.range().size());
-    case Kind::kUndefined: return 0;
-    case Kind::kLoop: return value.loop().length();
-    default: fail("object of type '{}' has no len()", type_name(value));
+    case Kind::kRange:
+      return static_cast<int64_t>(value.range().size());
+    case Kind::kUndefined:
+      return 0;
+    case Kind::kLoop:
+      return value.loop().length();
+    default:
+      fail("object of type '{}' has no len()", type_name(value));
   }
 }
 
@@ -374,14 +403,28 @@ Evaluator::Flow Evaluator::execute(const Stmt& stmt, const ScopePtr& scope) {
   line_ = stmt.line;
   step();
   switch (stmt.kind) {
-    case StmtKind::kText: write(MarkedText(stmt.text, Origin::kTemplate)); break;
-    case StmtKind::kOutput: write(evaluate(*stmt.value, scope)); break;
-    case StmtKind::kIf: return execute_if(stmt, scope);
-    case StmtKind::kFor: execute_for(stmt, scope); break;
-    case StmtKind::kSet: assign(*stmt.target, evaluate(*stmt.value, scope), scope); break;
-    case StmtKind::kSetBlock: return execute_set_block(stmt, scope);
-    case StmtKind::kMacro: scope->set(stmt.macro->name, make_macro(*stmt.macro, scope)); break;
-    case StmtKind::kCallBlock: execute_call_block(stmt, scope); break;
+    case StmtKind::kText:
+      write(MarkedText(stmt.text, Origin::kTemplate));
+      break;
+    case StmtKind::kOutput:
+      write(evaluate(*stmt.value, scope));
+      break;
+    case StmtKind::kIf:
+      return execute_if(stmt, scope);
+    case StmtKind::kFor:
+      execute_for(stmt, scope);
+      break;
+    case StmtKind::kSet:
+      assign(*stmt.target, evaluate(*stmt.value, scope), scope);
+      break;
+    case StmtKind::kSetBlock:
+      return execute_set_block(stmt, scope);
+    case StmtKind::kMacro:
+      scope->set(stmt.macro->name, make_macro(*stmt.macro, scope));
+      break;
+    case StmtKind::kCallBlock:
+      execute_call_block(stmt, scope);
+      break;
     case StmtKind::kFilterBlock: {
       MarkedText text;
       const Flow flow = capture(stmt.body, scope, text);
@@ -389,14 +432,17 @@ Evaluator::Flow Evaluator::execute(const Stmt& stmt, const ScopePtr& scope) {
       write(apply_filters(stmt.value, make_string(std::move(text)), scope));
       break;
     }
-    case StmtKind::kWith: return execute_with(stmt, scope);
+    case StmtKind::kWith:
+      return execute_with(stmt, scope);
     case StmtKind::kScope: {
       auto inner = std::make_shared<Scope>();
       inner->parent = scope;
       return execute(stmt.body, inner);
     }
-    case StmtKind::kBreak: return Flow::kBreak;
-    case StmtKind::kContinue: return Flow::kContinue;
+    case StmtKind::kBreak:
+      return Flow::kBreak;
+    case StmtKind::kContinue:
+      return Flow::kContinue;
   }
   return Flow::kNormal;
 }
@@ -474,8 +520,10 @@ std::function<bool(Value&)> Evaluator::loop_source(const Stmt& stmt, const Scope
 }
 
 void Evaluator::run_loop(const Stmt& stmt, const ScopePtr& scope, const Value& items, int depth0) {
+  const int depth = deeper_than(items);
   auto* loop = new Loop;
   const Value loop_value(Kind::kLoop, loop);
+  loop->depth = depth;
   loop->depth0 = depth0;
   loop->pull = loop_source(stmt, scope, items);
   if (!stmt.test && !items.is(Kind::kIterator)) loop->known_length = length(items);
@@ -553,6 +601,7 @@ Value Evaluator::make_macro(const Macro& macro, const ScopePtr& scope) {
     captured_.push_back(s);
   }
   return make_function(
+      Value(),
       [&macro, scope](Evaluator& evaluator, CallArguments& arguments) {
         return evaluator.invoke(macro, scope, arguments);
       },
@@ -623,24 +672,37 @@ Value Evaluator::evaluate(const Expr& expr, const ScopePtr& scope) {
   step();
   line_ = expr.line;
   switch (expr.kind) {
-    case ExprKind::kNone: return Value();
-    case ExprKind::kTrue: return Value(true);
-    case ExprKind::kFalse: return Value(false);
-    case ExprKind::kInteger: return Value(parse_integer(*this, expr.text));
-    case ExprKind::kFloat: return Value(expr.real);
-    case ExprKind::kString: return evaluate_string(expr);
-    case ExprKind::kName: return evaluate_name(expr, scope);
-    case ExprKind::kList: return make_list(evaluate_all(expr.items, scope));
-    case ExprKind::kTuple: return make_list(evaluate_all(expr.items, scope), Kind::kTuple);
-    case ExprKind::kDict: return evaluate_dict(expr, scope);
+    case ExprKind::kNone:
+      return Value();
+    case ExprKind::kTrue:
+      return Value(true);
+    case ExprKind::kFalse:
+      return Value(false);
+    case ExprKind::kInteger:
+      return Value(parse_integer(*this, expr.text));
+    case ExprKind::kFloat:
+      return Value(expr.real);
+    case ExprKind::kString:
+      return evaluate_string(expr);
+    case ExprKind::kName:
+      return evaluate_name(expr, scope);
+    case ExprKind::kList:
+      return make_list(evaluate_all(expr.items, scope));
+    case ExprKind::kTuple:
+      return make_list(evaluate_all(expr.items, scope), Kind::kTuple);
+    case ExprKind::kDict:
+      return evaluate_dict(expr, scope);
     case ExprKind::kAttribute: {
       const Value object = evaluate(*expr.a, scope);
       line_ = expr.line;
       return attribute(object, expr.text);
     }
-    case ExprKind::kItem: return evaluate_item(expr, scope);
-    case ExprKind::kCall: return evaluate_call(expr, scope);
-    case ExprKind::kFilter: return apply_filter(expr, evaluate(*expr.a, scope), scope);
+    case ExprKind::kItem:
+      return evaluate_item(expr, scope);
+    case ExprKind::kCall:
+      return evaluate_call(expr, scope);
+    case ExprKind::kFilter:
+      return apply_filter(expr, evaluate(*expr.a, scope), scope);
     case ExprKind::kTest: {
       CallArguments arguments;
       arguments.positional.push_back(evaluate(*expr.a, scope));
@@ -648,14 +710,16 @@ Value Evaluator::evaluate(const Expr& expr, const ScopePtr& scope) {
       line_ = expr.line;
       return Value(expr.test(*this, arguments));
     }
-    case ExprKind::kNegate: return negate(*this, evaluate(*expr.a, scope));
+    case ExprKind::kNegate:
+      return negate(*this, evaluate(*expr.a, scope));
     case ExprKind::kPlus: {
       const Value value = evaluate(*expr.a, scope);
       if (value.is_undefined()) fail_undefined(value);
       if (!value.is_number()) fail("bad operand type for unary +: '{}'", type_name(value));
       return value.is(Kind::kBool) ? Value(value.integer()) : value;
     }
-    case ExprKind::kNot: return Value(!truthy(evaluate(*expr.a, scope)));
+    case ExprKind::kNot:
+      return Value(!truthy(evaluate(*expr.a, scope)));
     case ExprKind::kBinary: {
       Value left = evaluate(*expr.items[0], scope);
       for (size_t i = 0; i < expr.binary_ops.size(); ++i) {
@@ -673,14 +737,17 @@ Value Evaluator::evaluate(const Expr& expr, const ScopePtr& scope) {
       }
       return make_string(std::move(text));
     }
-    case ExprKind::kCompare: return evaluate_compare(expr, scope);
+    case ExprKind::kCompare:
+      return evaluate_compare(expr, scope);
     case ExprKind::kAnd:
-    case ExprKind::kOr: return evaluate_logic(expr, scope);
+    case ExprKind::kOr:
+      return evaluate_logic(expr, scope);
     case ExprKind::kCondition:
       if (truthy(evaluate(*expr.b, scope))) return evaluate(*expr.a, scope);
       return expr.c ? evaluate(*expr.c, scope) : make_undefined(hint_of_condition(expr.line));
     case ExprKind::kSlice:
-    case ExprKind::kNamespaceTarget: break;
+    case ExprKind::kNamespaceTarget:
+      break;
   }
   fail("internal: expression out of place");
 }

@@ -78,9 +78,15 @@ class Evaluator {
   Value make_strings(std::vector<MarkedText> parts, bool safe = false);
   Value make_list(std::vector<Value> items, Kind kind = Kind::kList);
   Value make_dict(std::vector<std::pair<Value, Value>> items);  // keys differ
-  Value make_iterator(std::function<bool(Value&)> next, std::string_view type = "generator");
-  Value make_function(std::function<Value(Evaluator&, CallArguments&)> call, std::string repr,
-                      std::string_view type = "function");
+  // `source`: what the function below holds on to.
+  Value make_iterator(const Value& source, std::function<bool(Value&)> next,
+                      std::string_view type = "generator");
+  Value make_function(const Value& source, std::function<Value(Evaluator&, CallArguments&)> call,
+                      std::string repr, std::string_view type = "function");
+  // One more than the depth of `source`; fails beyond the limit.
+  int deeper_than(const Value& source) const;
+  // Empties what `loop` remembers when the render ends, because it may refer to the loop itself.
+  void release_at_end(const Value& loop) { loops_.push_back(loop); }
   Value make_namespace();
   Value make_undefined(std::string hint);
   Value make_undefined(const Value& owner, Value name);
@@ -153,6 +159,7 @@ class Evaluator {
   std::vector<Value> constants_;
   // Namespaces and scopes of macros can refer to themselves; they are emptied at the end.
   std::vector<Value> namespaces_;
+  std::vector<Value> loops_;
   std::vector<ScopePtr> captured_;
 };
 

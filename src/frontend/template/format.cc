@@ -112,8 +112,7 @@ std::string format_float(double value, const Spec& spec) {
                                 static_cast<int>(precision), shown);
     buffer.resize(static_cast<size_t>(n));
     out = buffer;
-    if (spec.type == '\0' && std::isfinite(value) &&
-        out.find_first_of(".e") == std::string::npos) {
+    if (spec.type == '\0' && std::isfinite(value) && out.find_first_of(".e") == std::string::npos) {
       out += ".0";
     }
     if (spec.type == '%') out += '%';
@@ -208,12 +207,18 @@ class PercentFormatter {
     bool left = false, zero = false;
     for (;; ++at_) {
       const char c = peek();
-      if (c == '-') left = true;
-      else if (c == '0') zero = true;
-      else if (c == '+') spec.sign = '+';
-      else if (c == ' ') spec.sign = spec.sign == '+' ? '+' : ' ';
-      else if (c == '#') spec.alternate = true;
-      else break;
+      if (c == '-')
+        left = true;
+      else if (c == '0')
+        zero = true;
+      else if (c == '+')
+        spec.sign = '+';
+      else if (c == ' ')
+        spec.sign = spec.sign == '+' ? '+' : ' ';
+      else if (c == '#')
+        spec.alternate = true;
+      else
+        break;
     }
     spec.width = number();
     if (spec.width < 0) left = true, spec.width = -spec.width;
@@ -340,9 +345,12 @@ class BraceFormatter {
     if (at < end && text[at] == '!') {
       if (at + 1 >= end) ev_.fail("end of string while looking for conversion specifier");
       const char c = text[at + 1];
-      if (c == 's') value = ev_.make_string(to_text(value));
-      else if (c == 'r' || c == 'a') value = ev_.make_string(to_repr(value));
-      else ev_.fail("Unknown conversion specifier {}", c);
+      if (c == 's')
+        value = ev_.make_string(to_text(value));
+      else if (c == 'r' || c == 'a')
+        value = ev_.make_string(to_repr(value));
+      else
+        ev_.fail("Unknown conversion specifier {}", c);
       at += 2;
       if (at < end && text[at] != ':') ev_.fail("expected ':' after conversion specifier");
     }
@@ -422,12 +430,14 @@ class BraceFormatter {
     }
     limit_precision(ev_, spec);
     return pad(ev_, MarkedText(number(value, spec), Origin::kTemplate), spec,
-               spec.align ? spec.align : zero ? '=' : '>');
+               spec.align ? spec.align
+               : zero     ? '='
+                          : '>');
   }
 
   std::string number(const Value& value, const Spec& spec) {
-    const bool real_type = spec.type != '\0' &&
-                           std::string_view("eEfFgGn%").find(spec.type) != std::string_view::npos;
+    const bool real_type =
+        spec.type != '\0' && std::string_view("eEfFgGn%").find(spec.type) != std::string_view::npos;
     if (value.is(Kind::kFloat) || real_type) {
       if (spec.type != '\0' && !real_type) {
         ev_.fail("Unknown format code '{}' for object of type 'float'", spec.type);

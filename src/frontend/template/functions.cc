@@ -75,7 +75,9 @@ Value namespace_function(Evaluator& ev, CallArguments& arguments) {
 
 Value cycler_function(Evaluator& ev, CallArguments& arguments) {
   if (arguments.positional.empty()) ev.fail("at least one item has to be provided");
+  const int depth = ev.deeper_than(ev.make_list(arguments.positional));
   auto* cycler = new Cycler;
+  cycler->depth = depth;
   cycler->items = std::move(arguments.positional);
   return Value(Kind::kCycler, cycler);
 }
@@ -85,6 +87,7 @@ Value joiner_function(Evaluator& ev, CallArguments& arguments) {
   const Value separator = p.has(0) ? p[0] : ev.make_string(", ");
   auto used = std::make_shared<bool>(false);
   return ev.make_function(
+      separator,
       [separator, used](Evaluator& e, CallArguments&) {
         return std::exchange(*used, true) ? separator : e.make_string("");
       },
@@ -132,7 +135,7 @@ constexpr Entry kFunctions[] = {
 bool make_global(Evaluator& evaluator, std::string_view name, Value& out) {
   for (const Entry& entry : kFunctions) {
     if (entry.name != name) continue;
-    out = evaluator.make_function(entry.function, std::string(entry.repr));
+    out = evaluator.make_function(Value(), entry.function, std::string(entry.repr));
     return true;
   }
   return false;

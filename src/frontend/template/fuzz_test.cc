@@ -50,8 +50,7 @@ TEST_P(TemplateFuzz, RandomTemplatesRenderAsInJinja2) {
       }
     } catch (const Error& error) {
       if (want) {
-        ADD_FAILURE() << source << "\n got  " << error.message() << "\n want "
-                      << want->as_string();
+        ADD_FAILURE() << source << "\n got  " << error.message() << "\n want " << want->as_string();
       }
     }
   }

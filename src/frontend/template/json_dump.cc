@@ -31,11 +31,15 @@ class Dumper {
 
   void dump(const Value& value, int depth) {
     switch (value.kind()) {
-      case Kind::kString: return string(value.string().text);
+      case Kind::kString:
+        return string(value.string().text);
       case Kind::kList:
-      case Kind::kTuple: return list(value.list().items, depth);
-      case Kind::kDict: return dict(value.dict(), depth);
-      default: break;
+      case Kind::kTuple:
+        return list(value.list().items, depth);
+      case Kind::kDict:
+        return dict(value.dict(), depth);
+      default:
+        break;
     }
     if (!scalar(value)) {
       ev_.fail("Object of type {} is not JSON serializable", type_name(value));
@@ -44,9 +48,12 @@ class Dumper {
 
   bool scalar(const Value& value) {
     switch (value.kind()) {
-      case Kind::kNone: return plain("null"), true;
-      case Kind::kBool: return plain(value.boolean() ? "true" : "false"), true;
-      case Kind::kInt: return plain(int_to_text(value.integer())), true;
+      case Kind::kNone:
+        return plain("null"), true;
+      case Kind::kBool:
+        return plain(value.boolean() ? "true" : "false"), true;
+      case Kind::kInt:
+        return plain(int_to_text(value.integer())), true;
       case Kind::kFloat: {
         const double v = value.real();
         plain(std::isnan(v)   ? "NaN"
@@ -54,7 +61,8 @@ class Dumper {
                               : float_to_text(v));
         return true;
       }
-      default: return false;
+      default:
+        return false;
     }
   }
 
@@ -77,9 +85,8 @@ class Dumper {
     std::vector<const std::pair<Value, Value>*> members;
     for (const auto& item : dict.items) members.push_back(&item);
     if (style_.sort_keys) {
-      std::stable_sort(members.begin(), members.end(), [&](const auto* a, const auto* b) {
-        return less(ev_, a->first, b->first);
-      });
+      std::stable_sort(members.begin(), members.end(),
+                       [&](const auto* a, const auto* b) { return less(ev_, a->first, b->first); });
     }
     plain("{");
     bool first = true;

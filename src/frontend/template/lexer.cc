@@ -50,9 +50,7 @@ class Lexer {
     throw Error(Code::kInvalid, "{}: line {}: {}", where_, line_, message);
   }
 
-  void push(TokenKind kind, std::string text) {
-    tokens_.push_back({kind, line_, std::move(text)});
-  }
+  void push(TokenKind kind, std::string text) { tokens_.push_back({kind, line_, std::move(text)}); }
 
   void advance_to(size_t end) {
     line_ += static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(at_),
@@ -236,9 +234,10 @@ class Lexer {
     }
     size_t end = whole;
     if (source_[at_] == '0') {
-      const char x = at_ + 1 < source_.size()
-                         ? static_cast<char>(std::tolower(static_cast<unsigned char>(source_[at_ + 1])))
-                         : '\0';
+      const char x =
+          at_ + 1 < source_.size()
+              ? static_cast<char>(std::tolower(static_cast<unsigned char>(source_[at_ + 1])))
+              : '\0';
       const int base = x == 'x' ? 16 : x == 'o' ? 8 : x == 'b' ? 2 : 0;
       if (base != 0 && digits(at_ + 2, base) > at_ + 2) {
         end = digits(at_ + 2, base);
@@ -331,7 +330,8 @@ class Lexer {
     for (std::string_view two : kTwo) {
       if (has(at_, two)) text = two;
     }
-    if (text.size() == 1 && std::string_view("+-/*%~[](){}><=.:|,;").find(text) == std::string_view::npos) {
+    if (text.size() == 1 &&
+        std::string_view("+-/*%~[](){}><=.:|,;").find(text) == std::string_view::npos) {
       size_t end = at_;
       decode(source_, end);
       fail(fmt::format("unexpected character {}", quote(source_.substr(at_, end - at_))));
@@ -367,14 +367,22 @@ std::vector<Token> tokenize(std::string_view source, std::string_view where) {
 
 std::string describe(const Token& token) {
   switch (token.kind) {
-    case TokenKind::kData: return "template text";
-    case TokenKind::kVariableBegin: return "'{{'";
-    case TokenKind::kVariableEnd: return "'}}'";
-    case TokenKind::kBlockBegin: return "'{%'";
-    case TokenKind::kBlockEnd: return "'%}'";
-    case TokenKind::kString: return "string " + quote(token.text);
-    case TokenKind::kEnd: return "end of template";
-    default: return quote(token.text);
+    case TokenKind::kData:
+      return "template text";
+    case TokenKind::kVariableBegin:
+      return "'{{'";
+    case TokenKind::kVariableEnd:
+      return "'}}'";
+    case TokenKind::kBlockBegin:
+      return "'{%'";
+    case TokenKind::kBlockEnd:
+      return "'%}'";
+    case TokenKind::kString:
+      return "string " + quote(token.text);
+    case TokenKind::kEnd:
+      return "end of template";
+    default:
+      return quote(token.text);
   }
 }
 

@@ -45,7 +45,9 @@ std::optional<Int> parse_int(Evaluator& ev, std::string text, int base) {
   if (!drop_underscores(text) || text.empty()) return std::nullopt;
   Int value = 0;
   for (const char c : text) {
-    const int digit = c >= '0' && c <= '9' ? c - '0' : std::isalpha(static_cast<unsigned char>(c)) ? (c | 32) - 'a' + 10 : 99;
+    const int digit = c >= '0' && c <= '9'                          ? c - '0'
+                      : std::isalpha(static_cast<unsigned char>(c)) ? (c | 32) - 'a' + 10
+                                                                    : 99;
     if (digit >= base) return std::nullopt;
     value = add_int(ev, multiply_int(ev, value, base), digit);
   }
@@ -77,7 +79,8 @@ Value int_filter(Evaluator& ev, CallArguments& arguments) {
   const Value otherwise = p.has(1) ? p[1] : Value(Int{0});
   if (value.is_undefined()) ev.fail_undefined(value);
   if (value.is_integral()) return Value(value.integer());
-  if (value.is(Kind::kFloat)) return std::isnan(value.real()) ? otherwise : truncated(ev, value.real());
+  if (value.is(Kind::kFloat))
+    return std::isnan(value.real()) ? otherwise : truncated(ev, value.real());
   if (!value.is_string()) return otherwise;
   const Int base = p.integer(2, 10);
   if (base != 0 && (base < 2 || base > 36)) return otherwise;
@@ -166,12 +169,17 @@ Value file_size_filter(Evaluator& ev, CallArguments& arguments) {
   size_t i = 0;
   while (bytes >= unit && i + 1 < kUnits.size()) unit *= base, ++i;
   const char letter = binary && i == 0 ? 'K' : kUnits[i];
-  return ev.make_string(fmt::format("{:.1f} {}{}", base * bytes / unit, letter, binary ? "iB" : "B"));
+  return ev.make_string(
+      fmt::format("{:.1f} {}{}", base * bytes / unit, letter, binary ? "iB" : "B"));
 }
 
 constexpr FilterEntry kFilters[] = {
-    {"int", int_filter},       {"float", float_filter},   {"abs", abs_filter},
-    {"round", round_filter},   {"length", length_filter}, {"count", length_filter},
+    {"int", int_filter},
+    {"float", float_filter},
+    {"abs", abs_filter},
+    {"round", round_filter},
+    {"length", length_filter},
+    {"count", length_filter},
     {"filesizeformat", file_size_filter},
 };
 

@@ -104,11 +104,13 @@ Value power_int(Evaluator& ev, Int base, Int exponent) {
 Value arithmetic_int(Evaluator& ev, BinaryOp op, Int a, Int b) {
   Int out = 0;
   switch (op) {
-    case BinaryOp::kAdd: return Value(add_int(ev, a, b));
+    case BinaryOp::kAdd:
+      return Value(add_int(ev, a, b));
     case BinaryOp::kSub:
       if (__builtin_sub_overflow(a, b, &out)) ev.fail("integer overflow in -");
       return Value(out);
-    case BinaryOp::kMul: return Value(multiply_int(ev, a, b));
+    case BinaryOp::kMul:
+      return Value(multiply_int(ev, a, b));
     case BinaryOp::kDiv:
       if (b == 0) ev.fail("division by zero");
       return Value(static_cast<double>(a) / static_cast<double>(b));
@@ -122,16 +124,20 @@ Value arithmetic_int(Evaluator& ev, BinaryOp op, Int a, Int b) {
       const Int q = floor_divide(a, b);
       return Value(op == BinaryOp::kFloorDiv ? q : a - q * b);
     }
-    case BinaryOp::kPow: return power_int(ev, a, b);
+    case BinaryOp::kPow:
+      return power_int(ev, a, b);
   }
   return Value();
 }
 
 Value arithmetic_float(Evaluator& ev, BinaryOp op, double a, double b) {
   switch (op) {
-    case BinaryOp::kAdd: return Value(a + b);
-    case BinaryOp::kSub: return Value(a - b);
-    case BinaryOp::kMul: return Value(a * b);
+    case BinaryOp::kAdd:
+      return Value(a + b);
+    case BinaryOp::kSub:
+      return Value(a - b);
+    case BinaryOp::kMul:
+      return Value(a * b);
     case BinaryOp::kDiv:
       if (b == 0) ev.fail("float division by zero");
       return Value(a / b);
@@ -141,7 +147,8 @@ Value arithmetic_float(Evaluator& ev, BinaryOp op, double a, double b) {
     case BinaryOp::kMod:
       if (b == 0) ev.fail("float modulo");
       return Value(float_mod(a, b));
-    case BinaryOp::kPow: break;
+    case BinaryOp::kPow:
+      break;
   }
   if (a == 0 && b < 0) ev.fail("0.0 cannot be raised to a negative power");
   const double result = std::pow(a, b);
@@ -223,14 +230,22 @@ bool less(Evaluator& ev, const Value& a, const Value& b, std::string_view symbol
 bool compare(Evaluator& ev, CompareOp op, const Value& a, const Value& b) {
   const bool nan = is_nan(a) || is_nan(b);
   switch (op) {
-    case CompareOp::kEq: return equal(a, b);
-    case CompareOp::kNe: return !equal(a, b);
-    case CompareOp::kLt: return order(ev, a, b, "<") < 0 && !nan;
-    case CompareOp::kLe: return order(ev, a, b, "<=") <= 0 && !nan;
-    case CompareOp::kGt: return order(ev, a, b, ">") > 0 && !nan;
-    case CompareOp::kGe: return order(ev, a, b, ">=") >= 0 && !nan;
-    case CompareOp::kIn: return contains(ev, b, a);
-    case CompareOp::kNotIn: return !contains(ev, b, a);
+    case CompareOp::kEq:
+      return equal(a, b);
+    case CompareOp::kNe:
+      return !equal(a, b);
+    case CompareOp::kLt:
+      return order(ev, a, b, "<") < 0 && !nan;
+    case CompareOp::kLe:
+      return order(ev, a, b, "<=") <= 0 && !nan;
+    case CompareOp::kGt:
+      return order(ev, a, b, ">") > 0 && !nan;
+    case CompareOp::kGe:
+      return order(ev, a, b, ">=") >= 0 && !nan;
+    case CompareOp::kIn:
+      return contains(ev, b, a);
+    case CompareOp::kNotIn:
+      return !contains(ev, b, a);
   }
   return false;
 }
@@ -259,7 +274,8 @@ bool contains(Evaluator& ev, const Value& container, const Value& item) {
       }
       return false;
     }
-    default: ev.fail("argument of type '{}' is not iterable", type_name(container));
+    default:
+      ev.fail("argument of type '{}' is not iterable", type_name(container));
   }
 }
 
@@ -320,23 +336,28 @@ Value slice_string(Evaluator& ev, const String& string, const Slice& s) {
 Value slice(Evaluator& ev, const Value& value, const Value& begin, const Value& end,
             const Value& step) {
   switch (value.kind()) {
-    case Kind::kUndefined: ev.fail_undefined(value);
+    case Kind::kUndefined:
+      ev.fail_undefined(value);
     case Kind::kString:
     case Kind::kList:
     case Kind::kTuple:
-    case Kind::kRange: break;
-    case Kind::kDict: ev.fail("unhashable type: 'slice'");
-    default: ev.fail("'{}' object is not subscriptable", type_name(value));
+    case Kind::kRange:
+      break;
+    case Kind::kDict:
+      ev.fail("unhashable type: 'slice'");
+    default:
+      ev.fail("'{}' object is not subscriptable", type_name(value));
   }
   const Slice s = resolve_slice(ev, ev.length(value), begin, end, step);
   if (value.is_string()) return slice_string(ev, value.string(), s);
   if (value.is(Kind::kRange)) {
     const Range& range = value.range();
     auto* out = new Range;
+    Value result(Kind::kRange, out);
     out->begin = range.at(s.begin);
     out->end = range.at(s.end);
-    out->step = range.step * s.step;
-    return Value(Kind::kRange, out);
+    out->step = multiply_int(ev, range.step, s.step);
+    return result;
   }
   std::vector<Value> items;
   ev.step(static_cast<uint64_t>(s.count) / 16);

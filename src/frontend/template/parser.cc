@@ -175,8 +175,8 @@ class Parser {
     }
     if (name == "include" || name == "import" || name == "from" || name == "extends" ||
         name == "block" || name == "autoescape") {
-      fail_at(tag.line, "tag '{}' is not supported: a chat template is one file without inheritance",
-              name);
+      fail_at(tag.line,
+              "tag '{}' is not supported: a chat template is one file without inheritance", name);
     }
     if (open_tags_.size() > 1) {
       const auto& [outer, line] = open_tags_[open_tags_.size() - 2];
@@ -537,7 +537,8 @@ class Parser {
   Expr* primary() {
     const Token& token = current();
     switch (token.kind) {
-      case TokenKind::kName: return name_or_constant();
+      case TokenKind::kName:
+        return name_or_constant();
       case TokenKind::kString: {
         Expr* e = expr(ExprKind::kString, token.line);
         while (current().kind == TokenKind::kString) e->text += next().text;
@@ -554,7 +555,8 @@ class Parser {
         e->real = std::strtod(next().text.c_str(), nullptr);
         return e;
       }
-      default: break;
+      default:
+        break;
     }
     if (token.is_operator("(")) {
       next();

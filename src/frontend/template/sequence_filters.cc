@@ -26,7 +26,8 @@ class Getter {
       const std::string& text = part.text();
       int64_t index = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
-      const bool number = error == std::errc() && end == text.data() + text.size() && text[0] != '-';
+      const bool number =
+          error == std::errc() && end == text.data() + text.size() && text[0] != '-';
       parts_.push_back(number ? ev.make_int(index) : ev.make_string(part));
     }
   }
@@ -101,7 +102,7 @@ Value items_filter(Evaluator& ev, CallArguments& arguments) {
   const Parameters p(ev, "items", arguments, {"value"}, 1);
   const Value value = p[0];
   auto at = std::make_shared<size_t>(0);
-  return ev.make_iterator([&ev, value, at](Value& item) {
+  return ev.make_iterator(value, [&ev, value, at](Value& item) {
     if (value.is_undefined()) return false;
     if (!value.is(Kind::kDict)) ev.fail("Can only get item pairs from a mapping.");
     const auto& items = value.dict().items;
@@ -171,7 +172,7 @@ Value unique_filter(Evaluator& ev, CallArguments& arguments) {
   auto cursor = std::make_shared<Cursor>(ev, p[0]);
   auto seen = std::make_shared<Dict>();
   const Getter getter(ev, p[2], !p.flag(1, false));
-  return ev.make_iterator([&ev, cursor, seen, getter](Value& item) {
+  return ev.make_iterator(p[0], [&ev, cursor, seen, getter](Value& item) {
     while (cursor->next(item)) {
       Value key = getter(item);
       if (!hashable(key)) ev.fail("unhashable type: '{}'", type_name(key));
@@ -220,6 +221,7 @@ Value reverse_filter(Evaluator& ev, CallArguments& arguments) {
     return ev.make_list(std::move(*items));
   }
   return ev.make_iterator(
+      p[0],
       [items](Value& item) {
         if (items->empty()) return false;
         item = std::move(items->back());
@@ -240,30 +242,40 @@ Value attr_filter(Evaluator& ev, CallArguments& arguments) {
   return ev.attribute(p[0], p.text(1).text());
 }
 
+// The source and the arguments that a lazy filter holds on to, as one value for its depth.
+Value holder(Evaluator& ev, const CallArguments& arguments) {
+  std::vector<Value> all = arguments.positional;
+  for (const auto& [key, value] : arguments.keywords) all.push_back(value);
+  return ev.make_list(std::move(all));
+}
+
 // map(filter name, …) or map(attribute=…, default=…).
 Value map_filter(Evaluator& ev, CallArguments& arguments) {
   auto cursor_of = [&ev](const Value& v) { return std::make_shared<Cursor>(ev, v); };
   const Value source = arguments.positional[0];
-  const bool attribute =
-      arguments.positional.size() == 1 && !arguments.keywords.empty() &&
-      std::any_of(arguments.keywords.begin(), arguments.keywords.end(),
-                  [](const auto& k) { return k.first == "attribute"; });
+  const Value held = holder(ev, arguments);
+  const bool attribute = arguments.positional.size() == 1 && !arguments.keywords.empty() &&
+                         std::any_of(arguments.keywords.begin(), arguments.keywords.end(),
+                                     [](const auto& k) { return k.first == "attribute"; });
   if (attribute) {
     Value path, otherwise;
     for (const auto& [key, value] : arguments.keywords) {
-      if (key == "attribute") path = value;
-      else if (key == "default") otherwise = value;
-      else ev.fail("Unexpected keyword argument '{}'", key);
+      if (key == "attribute")
+        path = value;
+      else if (key == "default")
+        otherwise = value;
+      else
+        ev.fail("Unexpected keyword argument '{}'", key);
     }
-    if (!truthy(source)) return ev.make_iterator([](Value&) { return false; });
+    if (!truthy(source)) return ev.make_iterator(source, [](Value&) { return false; });
     const Getter getter(ev, path, false, otherwise);
-    return ev.make_iterator([cursor = cursor_of(source), getter](Value& item) {
+    return ev.make_iterator(held, [cursor = cursor_of(source), getter](Value& item) {
       if (!cursor->next(item)) return false;
       item = getter(item);
       return true;
     });
   }
-  if (!truthy(source)) return ev.make_iterator([](Value&) { return false; });
+  if (!truthy(source)) return ev.make_iterator(source, [](Value&) { return false; });
   if (arguments.positional.size() < 2) ev.fail("map requires a filter argument");
   if (!arguments.positional[1].is_string()) ev.fail("map expects the name of a filter");
   const std::string& name = arguments.positional[1].string().bytes();
@@ -272,7 +284,7 @@ Value map_filter(Evaluator& ev, CallArguments& arguments) {
   CallArguments rest;
   rest.positional.assign(arguments.positional.begin() + 1, arguments.positional.end());
   rest.keywords = arguments.keywords;
-  return ev.make_iterator([&ev, cursor = cursor_of(source), filter, rest](Value& item) {
+  return ev.make_iterator(held, [&ev, cursor = cursor_of(source), filter, rest](Value& item) {
     if (!cursor->next(item)) return false;
     CallArguments call = rest;
     call.positional[0] = item;
@@ -284,6 +296,7 @@ Value map_filter(Evaluator& ev, CallArguments& arguments) {
 template <bool by_attribute, bool want>
 Value select_filter(Evaluator& ev, CallArguments& arguments) {
   const Value source = arguments.positional[0];
+  const Value held = holder(ev, arguments);
   auto state = std::make_shared<CallArguments>(std::move(arguments));
   struct Selection {
     std::unique_ptr<Cursor> cursor;
@@ -310,7 +323,7 @@ Value select_filter(Evaluator& ev, CallArguments& arguments) {
     }
     selection->cursor = std::make_unique<Cursor>(ev, source);
   };
-  return ev.make_iterator([&ev, source, state, selection, start](Value& item) {
+  return ev.make_iterator(held, [&ev, source, state, selection, start](Value& item) {
     if (!selection->cursor) {
       if (!truthy(source)) return false;
       start();
@@ -338,7 +351,7 @@ Value batch_filter(Evaluator& ev, CallArguments& arguments) {
   const Value fill = p[2];
   auto kept = std::make_shared<std::vector<Value>>();
   auto done = std::make_shared<bool>(false);
-  return ev.make_iterator([&ev, cursor, n, fill, kept, done](Value& out) {
+  return ev.make_iterator(holder(ev, arguments), [&ev, cursor, n, fill, kept, done](Value& out) {
     if (*done) return false;
     for (Value item; cursor->next(item);) {
       const bool full = static_cast<Int>(kept->size()) == n;
@@ -368,7 +381,7 @@ Value slice_filter(Evaluator& ev, CallArguments& arguments) {
   const Value fill = p[2];
   if (slices == 0) ev.fail("integer division or modulo by zero");
   auto at = std::make_shared<Int>(0);
-  return ev.make_iterator([&ev, items, slices, fill, at](Value& out) {
+  return ev.make_iterator(holder(ev, arguments), [&ev, items, slices, fill, at](Value& out) {
     if (*at >= slices) return false;
     const auto n = static_cast<Int>(items->size());
     const Int each = n / slices, extra = n % slices, i = (*at)++;
@@ -383,8 +396,8 @@ Value slice_filter(Evaluator& ev, CallArguments& arguments) {
 }
 
 Value group_by_filter(Evaluator& ev, CallArguments& arguments) {
-  const Parameters p(ev, "groupby", arguments,
-                     {"value", "attribute", "default", "case_sensitive"}, 2);
+  const Parameters p(ev, "groupby", arguments, {"value", "attribute", "default", "case_sensitive"},
+                     2);
   const bool lower = !p.flag(3, false);
   const Getter key_of(ev, p[1], lower, p[2]), shown_key_of(ev, p[1], false, p[2]);
   std::vector<Value> items = ev.to_vector(p[0]), keys;
@@ -397,8 +410,8 @@ Value group_by_filter(Evaluator& ev, CallArguments& arguments) {
     while (end < items.size() && equal(key_of(items[end]), key)) ++end;
     std::vector<Value> members(items.begin() + static_cast<ptrdiff_t>(begin),
                                items.begin() + static_cast<ptrdiff_t>(end));
-    Value group = ev.make_list({shown_key_of(items[begin]), ev.make_list(std::move(members))},
-                               Kind::kTuple);
+    Value group =
+        ev.make_list({shown_key_of(items[begin]), ev.make_list(std::move(members))}, Kind::kTuple);
     group.list().is_group = true;
     groups.push_back(std::move(group));
     begin = end;

@@ -46,8 +46,9 @@ Value split_method(Evaluator& ev, const Value& self, CallArguments& arguments) {
   }
   const std::string& separator = p.text(0).text();
   if (separator.empty()) ev.fail("empty separator");
-  return ev.make_strings(from_right ? rsplit(text, separator, limit) : split(text, separator, limit),
-                         self.string().safe);
+  return ev.make_strings(
+      from_right ? rsplit(text, separator, limit) : split(text, separator, limit),
+      self.string().safe);
 }
 
 Value splitlines_method(Evaluator& ev, const Value& self, CallArguments& arguments) {

@@ -18,8 +18,8 @@ Template& Template::operator=(Template&&) noexcept = default;
 Template::~Template() = default;
 
 Template Template::parse(std::string_view source, std::string_view where) {
-  return Template(std::unique_ptr<Impl>(
-      new Impl{std::string(where), jinja::parse_template(source, where)}));
+  return Template(
+      std::unique_ptr<Impl>(new Impl{std::string(where), jinja::parse_template(source, where)}));
 }
 
 MarkedText Template::render(const Json& variables, std::initializer_list<std::string_view> trusted,

@@ -55,11 +55,9 @@ TEST(TemplateOrigins, TextOperationsKeepOrigins) {
   EXPECT_EQ(marked("{{ c|replace('x', 'y') }}", kCaller), "⟦<|⟧y⟦|> Ab⟧");
   EXPECT_EQ(marked("{{ c.split('x')|join('-') }}", kCaller), "⟦<|⟧-⟦|> Ab⟧");
   EXPECT_EQ(marked("{{ xs|join('|') }}", kCaller), "⟦p⟧|⟦q⟧");
-  EXPECT_EQ(marked("{{ '[%s]' % c }}{{ '({})'.format(c) }}", kCaller),
-            "[⟦<|x|> Ab⟧](⟦<|x|> Ab⟧)");
+  EXPECT_EQ(marked("{{ '[%s]' % c }}{{ '({})'.format(c) }}", kCaller), "[⟦<|x|> Ab⟧](⟦<|x|> Ab⟧)");
   EXPECT_EQ(marked("{% set b %}[{{ c }}]{% endset %}{{ b }}", kCaller), "[⟦<|x|> Ab⟧]");
-  EXPECT_EQ(marked("{% macro f(a) %}<{{ a }}>{% endmacro %}{{ f(c) }}", kCaller),
-            "<⟦<|x|> Ab⟧>");
+  EXPECT_EQ(marked("{% macro f(a) %}<{{ a }}>{% endmacro %}{{ f(c) }}", kCaller), "<⟦<|x|> Ab⟧>");
   EXPECT_EQ(marked("{{ c * 2 }}", kCaller), "⟦<|x|> Ab<|x|> Ab⟧");
 }
 
@@ -69,8 +67,7 @@ TEST(TemplateOrigins, RemovingTextNeverJoinsCallerTextIntoTheTemplates) {
 }
 
 TEST(TemplateOrigins, JsonSyntaxIsTheTemplatesAndEscapesBelongToTheirCharacter) {
-  EXPECT_EQ(marked("{{ m|tojson }}", kCaller),
-            "{\"⟦role⟧\": \"⟦user⟧\", \"⟦q⟧\": \"⟦a\\\"b⟧\"}");
+  EXPECT_EQ(marked("{{ m|tojson }}", kCaller), "{\"⟦role⟧\": \"⟦user⟧\", \"⟦q⟧\": \"⟦a\\\"b⟧\"}");
   EXPECT_EQ(marked("{{ [c] }}", kCaller), "['⟦<|x|> Ab⟧']");
 }
 
@@ -131,7 +128,8 @@ TEST(TemplateLimits, NestingIsBounded) {
             std::string::npos);
   const std::string open(100'000, '('), close(100'000, ')'), minus(100'000, '-');
   const std::string lists(100'000, '['), lists_end(100'000, ']');
-  EXPECT_NE(error_of("{{ " + open + "1" + close + " }}").find("nested too deep"), std::string::npos);
+  EXPECT_NE(error_of("{{ " + open + "1" + close + " }}").find("nested too deep"),
+            std::string::npos);
   EXPECT_NE(error_of("{{ " + minus + "1 }}").find("nested too deep"), std::string::npos);
   EXPECT_NE(error_of("{{ " + lists + lists_end + " }}").find("nested too deep"), std::string::npos);
   std::string filters = "{{ 1", ifs;
@@ -149,6 +147,20 @@ TEST(TemplateLimits, ValuesThatShareThemselvesDoNotExplode) {
                      "{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}")
                 .find("nested deeper"),
             std::string::npos);
+  for (const char* link :
+       {"[ns.x].copy", "ns.x|map('string')", "cycler(ns.x)", "joiner(ns.x)", "{}[(ns.x,)]",
+        "[1]|select('eq', ns.x)", "[1]|batch(2, ns.x)", "{1: ns.x}.items()", "[ns.x]|reverse"}) {
+    EXPECT_NE(error_of("{% set ns = namespace(x='') %}{% for i in range(20000) %}{% set ns.x = " +
+                       std::string(link) + " %}{% endfor %}")
+                  .find("nested deeper"),
+              std::string::npos)
+        << link;
+  }
+  EXPECT_NE(error_of("{% set ns = namespace(x='') %}{% for i in range(20000) %}"
+                     "{% for y in [ns.x] %}{% set ns.x = loop %}{% endfor %}{% endfor %}")
+                .find("nested deeper"),
+            std::string::npos);
+  EXPECT_EQ(rendered("{% for i in [1] %}{{ loop.changed(loop) }}{% endfor %}"), "True");
   EXPECT_EQ(rendered("{% set ns = namespace() %}{% set ns.me = [ns] %}{{ ns }}"),
             "<Namespace {'me': [<Namespace {...}>]}>");
 }
@@ -160,16 +172,45 @@ TEST(TemplateLimits, LongChainsAreNoNesting) {
 }
 
 TEST(TemplateLimits, HostileInputsFailCleanly) {
-  for (const char* source :
-       {"{{", "{%", "{#", "{{ '", "{{ \"\\", "{% raw %}", "{% if %}", "{{ }}", "{% for %}",
-        "{{ a[ }}", "{{ 'a' % }}", "{{ \xff }}", "\xc3", "{{ '\\ud800' }}", "{{ '\\x' }}",
-        "{% set %}", "{% macro %}", "{% call %}", "{{ 1 if }}", "{{ {1} }}", "{{ 2**2**200 }}",
-        "{{ (2**126) * 4 }}", "{{ -(2**126) * 2 - 1 - 2**126 }}", "{{ 1 // 0 }}",
-        "{{ 1.0 % 0 }}", "{{ 9e999|int }}",
-        "{{ ''.join(1) }}", "{{ '%' % 1 }}", "{{ '%(a' % {} }}", "{{ '{' .format() }}",
-        "{{ '{0.a[' .format(1) }}", "{{ [1]|batch('x') }}{{ [1]|batch('x')|list }}",
-        "{{ cycler() }}", "{{ dict([1]) }}", "{{ range(1, 2, 0) }}", "{{ [3,'a']|sort }}",
-        "{{ 'a'[::0] }}", "{{ loop }}{{ loop.x }}", "{{ strftime_now('%Y' * 9999) }}"}) {
+  for (const char* source : {"{{",
+                             "{%",
+                             "{#",
+                             "{{ '",
+                             "{{ \"\\",
+                             "{% raw %}",
+                             "{% if %}",
+                             "{{ }}",
+                             "{% for %}",
+                             "{{ a[ }}",
+                             "{{ 'a' % }}",
+                             "{{ \xff }}",
+                             "\xc3",
+                             "{{ '\\ud800' }}",
+                             "{{ '\\x' }}",
+                             "{% set %}",
+                             "{% macro %}",
+                             "{% call %}",
+                             "{{ 1 if }}",
+                             "{{ {1} }}",
+                             "{{ 2**2**200 }}",
+                             "{{ (2**126) * 4 }}",
+                             "{{ -(2**126) * 2 - 1 - 2**126 }}",
+                             "{{ 1 // 0 }}",
+                             "{{ 1.0 % 0 }}",
+                             "{{ 9e999|int }}",
+                             "{{ ''.join(1) }}",
+                             "{{ '%' % 1 }}",
+                             "{{ '%(a' % {} }}",
+                             "{{ '{' .format() }}",
+                             "{{ '{0.a[' .format(1) }}",
+                             "{{ [1]|batch('x') }}{{ [1]|batch('x')|list }}",
+                             "{{ cycler() }}",
+                             "{{ dict([1]) }}",
+                             "{{ range(1, 2, 0) }}",
+                             "{{ [3,'a']|sort }}",
+                             "{{ 'a'[::0] }}",
+                             "{{ loop }}{{ loop.x }}",
+                             "{{ strftime_now('%Y' * 9999) }}"}) {
     EXPECT_NE(error_of(source), "no error") << source;
   }
 }

@@ -190,8 +190,12 @@ MarkedText map_case(const MarkedText& text, CaseMap map) {
   for_each_code_point(text, [&](uint32_t c, std::string_view, Origin origin) {
     mapped.clear();
     switch (map) {
-      case CaseMap::kUpper: append_upper(mapped, c); break;
-      case CaseMap::kLower: append_lower(mapped, c); break;
+      case CaseMap::kUpper:
+        append_upper(mapped, c);
+        break;
+      case CaseMap::kLower:
+        append_lower(mapped, c);
+        break;
       case CaseMap::kSwap:
         is_upper(c) ? append_lower(mapped, c) : append_upper(mapped, c);
         break;
@@ -213,12 +217,18 @@ MarkedText escape_html(const MarkedText& text) {
   MarkedText out;
   for_each_code_point(text, [&](uint32_t c, std::string_view raw, Origin origin) {
     switch (c) {
-      case '&': return out.append("&amp;", origin);
-      case '<': return out.append("&lt;", origin);
-      case '>': return out.append("&gt;", origin);
-      case '\'': return out.append("&#39;", origin);
-      case '"': return out.append("&#34;", origin);
-      default: return out.append(raw, origin);
+      case '&':
+        return out.append("&amp;", origin);
+      case '<':
+        return out.append("&lt;", origin);
+      case '>':
+        return out.append("&gt;", origin);
+      case '\'':
+        return out.append("&#39;", origin);
+      case '"':
+        return out.append("&#34;", origin);
+      default:
+        return out.append(raw, origin);
     }
   });
   return out;
@@ -227,15 +237,16 @@ MarkedText escape_html(const MarkedText& text) {
 MarkedText escape_url(const MarkedText& text, std::string_view safe, bool plus) {
   MarkedText out;
   for_each_code_point(text, [&](uint32_t c, std::string_view raw, Origin origin) {
-    const bool plain =
-        c < 0x80 && (std::isalnum(static_cast<int>(c)) ||
-                     std::string_view("_.-~").find(static_cast<char>(c)) != std::string_view::npos ||
-                     safe.find(static_cast<char>(c)) != std::string_view::npos);
+    const bool plain = c < 0x80 && (std::isalnum(static_cast<int>(c)) ||
+                                    std::string_view("_.-~").find(static_cast<char>(c)) !=
+                                        std::string_view::npos ||
+                                    safe.find(static_cast<char>(c)) != std::string_view::npos);
     if (plain) return out.append(raw, origin);
     if (plus && c == ' ') return out.append("+", origin);
     for (const char byte : raw) {
       char code[8];
-      std::snprintf(code, sizeof code, "%%%02X", static_cast<unsigned>(static_cast<unsigned char>(byte)));
+      std::snprintf(code, sizeof code, "%%%02X",
+                    static_cast<unsigned>(static_cast<unsigned char>(byte)));
       out.append(code, origin);
     }
   });

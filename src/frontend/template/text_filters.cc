@@ -99,8 +99,8 @@ Value format_filter(Evaluator& ev, CallArguments& arguments) {
     for (auto& [key, value] : arguments.keywords) items.emplace_back(ev.make_string(key), value);
     values = ev.make_dict(std::move(items));
   } else {
-    values = ev.make_list({arguments.positional.begin() + 1, arguments.positional.end()},
-                          Kind::kTuple);
+    values =
+        ev.make_list({arguments.positional.begin() + 1, arguments.positional.end()}, Kind::kTuple);
   }
   return format_percent(ev, format.string(), values);
 }
@@ -139,7 +139,8 @@ Value truncate_filter(Evaluator& ev, CallArguments& arguments) {
   const MarkedText end = p.has(3) ? p.text(3) : MarkedText("...", Origin::kTemplate);
   const Int length = p.integer(1, 255), leeway = p[4].is_none() ? 5 : p.integer(4, 5);
   const auto n_end = static_cast<Int>(count_code_points(end.text()));
-  if (length < n_end) ev.fail("expected length >= {}, got {}", int_to_text(n_end), int_to_text(length));
+  if (length < n_end)
+    ev.fail("expected length >= {}, got {}", int_to_text(n_end), int_to_text(length));
   if (leeway < 0) ev.fail("expected leeway >= 0, got {}", int_to_text(leeway));
   if (ev.length(p[0]) <= add_int(ev, length, leeway)) return p[0];
   const MarkedText& text = p.text(0);

@@ -20,8 +20,7 @@ uint32_t decode(std::string_view text, size_t& at) {
   const size_t i = at;
   if (first < 0xe0) return at += 2, (first & 0x1f) << 6 | byte(i + 1);
   if (first < 0xf0) return at += 3, (first & 0x0f) << 12 | byte(i + 1) << 6 | byte(i + 2);
-  return at += 4,
-         (first & 0x07) << 18 | byte(i + 1) << 12 | byte(i + 2) << 6 | byte(i + 3);
+  return at += 4, (first & 0x07) << 18 | byte(i + 1) << 12 | byte(i + 2) << 6 | byte(i + 3);
 }
 
 size_t previous(std::string_view text, size_t end) {
@@ -122,8 +121,10 @@ bool is_printable(uint32_t c) {
     case UTF8PROC_CATEGORY_CO:
     case UTF8PROC_CATEGORY_ZS:
     case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP: return false;
-    default: return true;
+    case UTF8PROC_CATEGORY_ZP:
+      return false;
+    default:
+      return true;
   }
 }
 

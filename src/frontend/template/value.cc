@@ -80,11 +80,16 @@ void append_value(MarkedText& out, const Value& value, bool repr, int depth) {
   // Namespaces may contain themselves: only an outermost one is spelled out.
   if (depth > 0 && value.is(Kind::kNamespace)) return plain(out, "<Namespace {...}>");
   switch (value.kind()) {
-    case Kind::kNone: return plain(out, "None");
-    case Kind::kBool: return plain(out, value.boolean() ? "True" : "False");
-    case Kind::kInt: return plain(out, int_to_text(value.integer()));
-    case Kind::kFloat: return plain(out, float_to_text(value.real()));
-    case Kind::kUndefined: return plain(out, repr ? "Undefined" : "");
+    case Kind::kNone:
+      return plain(out, "None");
+    case Kind::kBool:
+      return plain(out, value.boolean() ? "True" : "False");
+    case Kind::kInt:
+      return plain(out, int_to_text(value.integer()));
+    case Kind::kFloat:
+      return plain(out, float_to_text(value.real()));
+    case Kind::kUndefined:
+      return plain(out, repr ? "Undefined" : "");
     case Kind::kString:
       if (!repr) return out.append(value.string().text);
       if (value.string().safe) plain(out, "Markup(");
@@ -99,17 +104,23 @@ void append_value(MarkedText& out, const Value& value, bool repr, int depth) {
       plain(out, "(");
       append_items(out, value.list().items, depth + 1);
       return plain(out, value.list().items.size() == 1 ? ",)" : ")");
-    case Kind::kDict: return append_dict(out, value.dict(), depth + 1);
-    case Kind::kDictView: return append_view(out, value.dict_view(), depth + 1);
-    case Kind::kRange: return append_range(out, value.range());
+    case Kind::kDict:
+      return append_dict(out, value.dict(), depth + 1);
+    case Kind::kDictView:
+      return append_view(out, value.dict_view(), depth + 1);
+    case Kind::kRange:
+      return append_range(out, value.range());
     case Kind::kIterator:
       return plain(out, fmt::format("<{} object>", value.iterator().type));
-    case Kind::kNamespace: return append_namespace(out, value.name_space(), depth + 1);
-    case Kind::kFunction: return plain(out, value.function().repr);
+    case Kind::kNamespace:
+      return append_namespace(out, value.name_space(), depth + 1);
+    case Kind::kFunction:
+      return plain(out, value.function().repr);
     case Kind::kLoop:
-      return plain(out, fmt::format("<LoopContext {}/{}>", value.loop().index0 + 1,
-                                   value.loop().length()));
-    case Kind::kCycler: return plain(out, "<jinja2.utils.Cycler object>");
+      return plain(
+          out, fmt::format("<LoopContext {}/{}>", value.loop().index0 + 1, value.loop().length()));
+    case Kind::kCycler:
+      return plain(out, "<jinja2.utils.Cycler object>");
   }
 }
 
@@ -202,28 +213,46 @@ std::string Undefined::message() const {
 
 std::string_view type_name(const Value& value) {
   switch (value.kind()) {
-    case Kind::kNone: return "NoneType";
-    case Kind::kBool: return "bool";
-    case Kind::kInt: return "int";
-    case Kind::kFloat: return "float";
-    case Kind::kUndefined: return "Undefined";
-    case Kind::kString: return value.string().safe ? "Markup" : "str";
-    case Kind::kList: return "list";
-    case Kind::kTuple: return "tuple";
-    case Kind::kDict: return "dict";
+    case Kind::kNone:
+      return "NoneType";
+    case Kind::kBool:
+      return "bool";
+    case Kind::kInt:
+      return "int";
+    case Kind::kFloat:
+      return "float";
+    case Kind::kUndefined:
+      return "Undefined";
+    case Kind::kString:
+      return value.string().safe ? "Markup" : "str";
+    case Kind::kList:
+      return "list";
+    case Kind::kTuple:
+      return "tuple";
+    case Kind::kDict:
+      return "dict";
     case Kind::kDictView:
       switch (value.dict_view().part) {
-        case DictView::Part::kKeys: return "dict_keys";
-        case DictView::Part::kValues: return "dict_values";
-        case DictView::Part::kItems: return "dict_items";
+        case DictView::Part::kKeys:
+          return "dict_keys";
+        case DictView::Part::kValues:
+          return "dict_values";
+        case DictView::Part::kItems:
+          return "dict_items";
       }
       return "dict_items";
-    case Kind::kRange: return "range";
-    case Kind::kIterator: return value.iterator().type;
-    case Kind::kNamespace: return "Namespace";
-    case Kind::kFunction: return value.function().type;
-    case Kind::kLoop: return "LoopContext";
-    case Kind::kCycler: return "Cycler";
+    case Kind::kRange:
+      return "range";
+    case Kind::kIterator:
+      return value.iterator().type;
+    case Kind::kNamespace:
+      return "Namespace";
+    case Kind::kFunction:
+      return value.function().type;
+    case Kind::kLoop:
+      return "LoopContext";
+    case Kind::kCycler:
+      return "Cycler";
   }
   return "object";
 }
@@ -231,18 +260,29 @@ std::string_view type_name(const Value& value) {
 bool truthy(const Value& value) {
   switch (value.kind()) {
     case Kind::kNone:
-    case Kind::kUndefined: return false;
-    case Kind::kBool: return value.boolean();
-    case Kind::kInt: return value.integer() != 0;
-    case Kind::kFloat: return value.real() != 0;
-    case Kind::kString: return value.string().length != 0;
+    case Kind::kUndefined:
+      return false;
+    case Kind::kBool:
+      return value.boolean();
+    case Kind::kInt:
+      return value.integer() != 0;
+    case Kind::kFloat:
+      return value.real() != 0;
+    case Kind::kString:
+      return value.string().length != 0;
     case Kind::kList:
-    case Kind::kTuple: return !value.list().items.empty();
-    case Kind::kDict: return !value.dict().items.empty();
-    case Kind::kDictView: return !value.dict_view().dict.dict().items.empty();
-    case Kind::kRange: return value.range().size() != 0;
-    case Kind::kLoop: return value.loop().length() != 0;
-    default: return true;
+    case Kind::kTuple:
+      return !value.list().items.empty();
+    case Kind::kDict:
+      return !value.dict().items.empty();
+    case Kind::kDictView:
+      return !value.dict_view().dict.dict().items.empty();
+    case Kind::kRange:
+      return value.range().size() != 0;
+    case Kind::kLoop:
+      return value.loop().length() != 0;
+    default:
+      return true;
   }
 }
 
@@ -255,12 +295,17 @@ bool equal(const Value& a, const Value& b) {
   if (a.is_object() && a.object() == b.object()) return true;
   switch (a.kind()) {
     case Kind::kNone:
-    case Kind::kUndefined: return true;
-    case Kind::kString: return a.string().bytes() == b.string().bytes();
+    case Kind::kUndefined:
+      return true;
+    case Kind::kString:
+      return a.string().bytes() == b.string().bytes();
     case Kind::kList:
-    case Kind::kTuple: return equal_items(a.list().items, b.list().items);
-    case Kind::kDict: return equal_dicts(a.dict(), b.dict());
-    case Kind::kRange: return equal_ranges(a.range(), b.range());
+    case Kind::kTuple:
+      return equal_items(a.list().items, b.list().items);
+    case Kind::kDict:
+      return equal_dicts(a.dict(), b.dict());
+    case Kind::kRange:
+      return equal_ranges(a.range(), b.range());
     case Kind::kDictView: {
       const DictView& x = a.dict_view();
       const DictView& y = b.dict_view();
@@ -272,7 +317,8 @@ bool equal(const Value& a, const Value& b) {
       }
       return true;
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -280,13 +326,15 @@ bool hashable(const Value& value) {
   switch (value.kind()) {
     case Kind::kList:
     case Kind::kDict:
-    case Kind::kDictView: return false;
+    case Kind::kDictView:
+      return false;
     case Kind::kTuple:
       for (const Value& item : value.list().items) {
         if (!hashable(item)) return false;
       }
       return true;
-    default: return true;
+    default:
+      return true;
   }
 }
 
@@ -294,38 +342,38 @@ size_t hash(const Value& value) {
   switch (value.kind()) {
     case Kind::kBool:
     case Kind::kInt:
-    case Kind::kFloat: return std::hash<double>()(value.real());
-    case Kind::kString: return hash_text(value.string().bytes());
+    case Kind::kFloat:
+      return std::hash<double>()(value.real());
+    case Kind::kString:
+      return hash_text(value.string().bytes());
     case Kind::kTuple: {
       size_t h = 1;
       for (const Value& item : value.list().items) h = h * 1000003 ^ hash(item);
       return h;
     }
-    default: return static_cast<size_t>(value.kind());
+    default:
+      return static_cast<size_t>(value.kind());
   }
 }
 
 uint64_t weight_of(const Value& value) {
   constexpr uint64_t kPerValue = 16;
   switch (value.kind()) {
-    case Kind::kString: return kPerValue + value.string().text.size();
+    case Kind::kString:
+      return kPerValue + value.string().text.size();
     case Kind::kList:
-    case Kind::kTuple: return kPerValue + value.list().weight;
-    case Kind::kDict: return kPerValue + value.dict().weight;
-    case Kind::kDictView: return kPerValue + value.dict_view().dict.dict().weight;
-    default: return kPerValue;
+    case Kind::kTuple:
+      return kPerValue + value.list().weight;
+    case Kind::kDict:
+      return kPerValue + value.dict().weight;
+    case Kind::kDictView:
+      return kPerValue + value.dict_view().dict.dict().weight;
+    default:
+      return kPerValue;
   }
 }
 
-int depth_of(const Value& value) {
-  switch (value.kind()) {
-    case Kind::kList:
-    case Kind::kTuple: return value.list().depth;
-    case Kind::kDict: return value.dict().depth;
-    case Kind::kDictView: return value.dict_view().dict.dict().depth + 1;
-    default: return 0;
-  }
-}
+int depth_of(const Value& value) { return value.is_object() ? value.object()->depth : 0; }
 
 std::string int_to_text(Int value) {
   if (value == 0) return "0";

@@ -48,6 +48,9 @@ struct Meter {
 struct Object {
   virtual ~Object() = default;
   uint32_t references = 0;
+  // Objects that refer to each other below this one, at most; namespaces count none. It bounds
+  // every recursion over values, destruction included.
+  int depth = 0;
 };
 
 struct String;
@@ -142,9 +145,9 @@ struct String : Object {
   }
 };
 
-// What lists, tuples and dicts have in common. Depth and weight bound every recursion over values.
+// What lists, tuples and dicts have in common.
 struct Container : Object {
-  int depth = 1;        // levels of containers, this one included
+  // Depth and weight bound the work of a walk over a value.
   uint64_t weight = 0;  // bytes of text and a few per value, shared parts counted each time
   Meter* meter = nullptr;
   size_t metered = 0;
@@ -214,7 +217,7 @@ struct Function : Object {
 };
 
 struct Undefined : Object {
-  std::string hint;  // the whole message, if not made of the next two
+  std::string hint;        // the whole message, if not made of the next two
   std::string_view owner;  // type of the object that lacks `name`; empty: a variable
   Value name;
   std::string message() const;
