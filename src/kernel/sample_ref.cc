@@ -12,13 +12,14 @@ namespace {
 struct Entry {
   int32_t id;
   double logit;
-  double p = 0;
+  double weight = 0;
 };
 
-void normalise(std::vector<Entry>& entries) {
+// Weights stay unnormalised: equal weights then have exact sums, and borders no luck of rounding.
+double mass_of(const std::vector<Entry>& entries) {
   double sum = 0;
-  for (const Entry& e : entries) sum += e.p;
-  for (Entry& e : entries) e.p /= sum;
+  for (const Entry& e : entries) sum += e.weight;
+  return sum;
 }
 
 std::vector<Entry> legal_entries(const float* logits, int64_t vocabulary, const SampleParams& p) {
@@ -47,29 +48,28 @@ int32_t draw(const float* logits, int64_t vocabulary, const SampleParams& p) {
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return a.logit > b.logit; });
   if (p.temperature <= 1e-4f || p.top_p <= 0) return entries[0].id;
-  for (Entry& e : entries) e.p = std::exp((e.logit - entries[0].logit) / p.temperature);
+  for (Entry& e : entries) e.weight = std::exp((e.logit - entries[0].logit) / p.temperature);
   if (p.top_k > 0 && entries.size() > static_cast<size_t>(p.top_k)) entries.resize(p.top_k);
-  normalise(entries);
   if (p.top_p < 1) {
+    const double wanted = p.top_p * mass_of(entries);
     double sum = 0;
     size_t n = 0;
-    while (n < entries.size() && sum < p.top_p) sum += entries[n++].p;
+    while (n < entries.size() && sum < wanted) sum += entries[n++].weight;
     entries.resize(n);
-    normalise(entries);
   }
   if (p.min_p > 0) {
-    const double floor = p.min_p * entries[0].p;
+    const double floor = p.min_p * entries[0].weight;
     size_t n = 1;
-    while (n < entries.size() && entries[n].p >= floor) ++n;
+    while (n < entries.size() && entries[n].weight >= floor) ++n;
     entries.resize(n);
-    normalise(entries);
   }
   const double u =
       (philox4x32_10(p.seed, p.choice, p.position, p.purpose, 0).word[0] + 0.5) * 0x1p-32;
+  const double target = u * mass_of(entries);
   double sum = 0;
   for (const Entry& e : entries) {
-    sum += e.p;
-    if (sum >= u) return e.id;
+    sum += e.weight;
+    if (sum >= target) return e.id;
   }
   return entries.back().id;
 }

@@ -50,9 +50,21 @@ inline void widen(const std::byte* record, bool bf16, int64_t begin, int64_t n, 
   for (; i < width; i += kLanes) store(out + i, splat(0));
 }
 
+// Where a tile takes vectors from: widened in a buffer, or bf16 in their page. The values are the
+// same, so a row's bits do not depend on which one a block of rows uses.
+struct Widened {
+  using Element = float;
+  static VF vector(const float* p) { return load(p); }
+};
+struct InPage {
+  using Element = uint16_t;
+  static VF vector(const uint16_t* p) { return load_bf16(p); }
+};
+
 // scores[r, 0..4) = queries[r]·keys[0..4).
-template <int R>
-inline void score_tile(const float* queries, const float* keys, int64_t dk, float* scores) {
+template <int R, class Source>
+inline void score_tile(const float* queries, const typename Source::Element* const* keys,
+                       int64_t dk, float* scores) {
   VF sums[R][4];
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r)
@@ -61,7 +73,7 @@ inline void score_tile(const float* queries, const float* keys, int64_t dk, floa
   for (int64_t i = 0; i < dk; i += kLanes) {
     VF key[4];
 #pragma GCC unroll 4
-    for (int k = 0; k < 4; ++k) key[k] = load(keys + k * dk + i);
+    for (int k = 0; k < 4; ++k) key[k] = Source::vector(keys[k] + i);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       const VF q = load(queries + r * dk + i);
@@ -75,21 +87,40 @@ inline void score_tile(const float* queries, const float* keys, int64_t dk, floa
                   sum_lanes4(sums[r][0], sums[r][1], sums[r][2], sums[r][3]));
 }
 
+template <class Source>
+inline void score_rows(const AttentionMember& m, int64_t dk, int64_t rows,
+                       const typename Source::Element* const* keys, int64_t t) {
+  int64_t r = 0;
+  for (; r + kRowTile <= rows; r += kRowTile)
+    score_tile<kRowTile, Source>(m.queries + r * dk, keys, dk,
+                                 m.scores + r * attention::kBlockTokens + t);
+  for (; r < rows; ++r)
+    score_tile<1, Source>(m.queries + r * dk, keys, dk,
+                          m.scores + r * attention::kBlockTokens + t);
+}
+
+// Rows up to which widening in registers, once a tile, costs less than through a buffer.
+inline constexpr int64_t kInPageRows = 2 * kRowTile;
+
 inline void score_block(const AttentionMember& m, const attention::Shape& shape, int64_t rows,
                         const std::byte* keys, int64_t record_bytes, bool bf16, int64_t n) {
   const int64_t dk = shape.dk_padded;
+  const bool in_page = bf16 && rows <= kInPageRows && dk == shape.dk;
   for (int64_t t = 0; t < n; t += 4) {
+    const uint16_t* words[4];
+    const float* widened[4];
     for (int64_t k = 0; k < 4; ++k) {
       // Past the end the last key stands in; softmax masks what comes of it.
       const std::byte* record = keys + min64(t + k, n - 1) * record_bytes;
-      widen(record, bf16, 0, shape.dk, dk, m.keys + k * dk);
+      words[k] = reinterpret_cast<const uint16_t*>(record);
+      widened[k] = m.keys + k * dk;
+      if (!in_page) widen(record, bf16, 0, shape.dk, dk, m.keys + k * dk);
     }
-    int64_t r = 0;
-    for (; r + kRowTile <= rows; r += kRowTile)
-      score_tile<kRowTile>(m.queries + r * dk, m.keys, dk,
-                           m.scores + r * attention::kBlockTokens + t);
-    for (; r < rows; ++r)
-      score_tile<1>(m.queries + r * dk, m.keys, dk, m.scores + r * attention::kBlockTokens + t);
+    if (in_page) {
+      score_rows<InPage>(m, dk, rows, words, t);
+    } else {
+      score_rows<Widened>(m, dk, rows, widened, t);
+    }
   }
 }
 
@@ -128,9 +159,9 @@ inline void soften_row(const Partial& p, const attention::Shape& shape, int64_t 
 }
 
 // sums[r] += Σ_t weights[r, t]·values[t] over V vectors.
-template <int R, int V>
-inline void weigh_tile(const float* weights, const float* values, int64_t n, float* sums,
-                       int64_t stride) {
+template <int R, int V, class Source>
+inline void weigh_tile(const float* weights, const typename Source::Element* values,
+                       int64_t value_stride, int64_t n, float* sums, int64_t stride) {
   VF acc[R][V];
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r)
@@ -139,7 +170,7 @@ inline void weigh_tile(const float* weights, const float* values, int64_t n, flo
   for (int64_t t = 0; t < n; ++t) {
     VF value[V];
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) value[v] = load(values + t * kPanel + v * kLanes);
+    for (int v = 0; v < V; ++v) value[v] = Source::vector(values + t * value_stride + v * kLanes);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       const VF weight = splat(weights[r * attention::kBlockTokens + t]);
@@ -153,18 +184,18 @@ inline void weigh_tile(const float* weights, const float* values, int64_t n, flo
     for (int v = 0; v < V; ++v) store(sums + r * stride + v * kLanes, acc[r][v]);
 }
 
-template <int V>
-inline void weigh_rows(const AttentionMember& m, const Partial& p, const attention::Shape& shape,
-                       int64_t rows, int64_t column, int64_t first_vector, int64_t n) {
+template <int V, class Source>
+inline void weigh_rows(const AttentionMember& m, const attention::Shape& shape, int64_t rows,
+                       const typename Source::Element* values, int64_t value_stride, int64_t n,
+                       float* sums) {
   const int64_t stride = shape.dv_padded;
-  const float* values = m.values + first_vector * kLanes;
-  float* sums = p.sums + column + first_vector * kLanes;
   int64_t r = 0;
   for (; r + kRowTile <= rows; r += kRowTile)
-    weigh_tile<kRowTile, V>(m.scores + r * attention::kBlockTokens, values, n, sums + r * stride,
-                            stride);
+    weigh_tile<kRowTile, V, Source>(m.scores + r * attention::kBlockTokens, values, value_stride, n,
+                                    sums + r * stride, stride);
   for (; r < rows; ++r)
-    weigh_tile<1, V>(m.scores + r * attention::kBlockTokens, values, n, sums + r * stride, stride);
+    weigh_tile<1, V, Source>(m.scores + r * attention::kBlockTokens, values, value_stride, n,
+                             sums + r * stride, stride);
 }
 
 inline void weigh_block(const AttentionMember& m, const Partial& p, const attention::Shape& shape,
@@ -173,13 +204,20 @@ inline void weigh_block(const AttentionMember& m, const Partial& p, const attent
   for (int64_t column = 0; column < shape.dv_padded; column += kPanel) {
     const int64_t width = min64(kPanel, shape.dv_padded - column);
     const int64_t live = min64(width, shape.dv - column);
+    float* sums = p.sums + column;
+    if (bf16 && rows <= kInPageRows && live == kPanel) {
+      weigh_rows<kPanelVectors, InPage>(m, shape, rows,
+                                        reinterpret_cast<const uint16_t*>(values) + column,
+                                        record_bytes / 2, n, sums);
+      continue;
+    }
     for (int64_t t = 0; t < n; ++t)
       widen(values + t * record_bytes, bf16, column, live, width, m.values + t * kPanel);
     if (width == kPanel) {
-      weigh_rows<kPanelVectors>(m, p, shape, rows, column, 0, n);
+      weigh_rows<kPanelVectors, Widened>(m, shape, rows, m.values, kPanel, n, sums);
     } else {
-      for (int64_t v = 0; v < width / kLanes; ++v)
-        weigh_rows<1>(m, p, shape, rows, column, v, n);
+      for (int64_t v = 0; v < width; v += kLanes)
+        weigh_rows<1, Widened>(m, shape, rows, m.values + v, kPanel, n, sums + v);
     }
   }
 }
