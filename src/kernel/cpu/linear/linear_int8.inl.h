@@ -6,12 +6,6 @@
 // Unpacked group of a panel: Q::kSteps registers; register s holds four codes of every row, as
 // unsigned bytes raised by Q::kOffset. Activations: four codes of a row a step, see Quantised.
 
-struct RowPointers {
-  const std::byte* base[kLanes];
-  const std::byte* high[kLanes];
-  const std::byte* scale[kLanes];
-};
-
 // Low nibbles to out[0], high nibbles to out[1], raised by 8.
 inline void split_nibbles(I words, I* out) {
   const I mask = isplat(0x0f0f0f0f);
@@ -27,10 +21,10 @@ struct Q4 {
   static constexpr StepOrder kOrder = StepOrder::kEvensOdds;
   static constexpr int kRun = 8;  // 8 · 2·15·127 < 2^15: steps that add up in 16 bits
   static constexpr bool kSigned = false;
-  static void unpack(const RowPointers& rows, int64_t group, I* out) {
+  static void unpack(const RowPlanes& rows, int64_t group, I* out) {
     for (int half = 0; half < 2; ++half) {
       I words[4];
-      load_transposed(rows.base, group * 32 + half * 16, words);
+      load_transposed(rows.base + group * 32 + half * 16, rows.base_stride, words);
       for (int i = 0; i < 4; ++i) split_nibbles(words[i], out + 8 * half + 2 * i);
     }
   }
@@ -43,12 +37,12 @@ struct Q6 {
   static constexpr StepOrder kOrder = StepOrder::kEvensOdds;
   static constexpr int kRun = 2;  // 2 · 2·63·127 < 2^15
   static constexpr bool kSigned = false;
-  static void unpack(const RowPointers& rows, int64_t group, I* out) {
+  static void unpack(const RowPlanes& rows, int64_t group, I* out) {
     I high[4];  // word h holds two bits of the 16 lanes from 16·h on
-    load_transposed(rows.high, group * 16, high);
+    load_transposed(rows.high + group * 16, rows.high_stride, high);
     for (int half = 0; half < 2; ++half) {
       I words[4];
-      load_transposed(rows.base, group * 32 + half * 16, words);
+      load_transposed(rows.base + group * 32 + half * 16, rows.base_stride, words);
       for (int i = 0; i < 4; ++i) {
         const I pair = high[2 * half + i / 2];
         const I bits = i % 2 == 0 ? and_(pair, isplat(0xffff)) : shr<16>(pair);
@@ -75,9 +69,9 @@ struct Q8 {
   static constexpr StepOrder kOrder = StepOrder::kPlain;
   static constexpr int kRun = 1;
   static constexpr bool kSigned = kSignedQ8;
-  static void unpack(const RowPointers& rows, int64_t group, I* out) {
+  static void unpack(const RowPlanes& rows, int64_t group, I* out) {
     for (int half = 0; half < 2; ++half) {
-      load_transposed(rows.base, group * 32 + half * 16, out + 4 * half);
+      load_transposed(rows.base + group * 32 + half * 16, rows.base_stride, out + 4 * half);
       if (kSigned) continue;
       for (int i = 0; i < 4; ++i)
         out[4 * half + i] =
@@ -96,18 +90,16 @@ inline F widen_scale(I words) {
 }
 
 // Scales of n <= kChunkGroups groups; nothing behind them is read.
-inline void unpack_scales(const RowPointers& rows, int64_t group, int64_t n, float* out) {
+inline void unpack_scales(const RowPlanes& rows, int64_t group, int64_t n, float* out) {
   I words[4];
   if (n == kChunkGroups) {
-    load_transposed(rows.scale, 2 * group, words);
+    load_transposed(rows.scale + 2 * group, rows.scale_stride, words);
   } else {
-    alignas(16) std::byte copies[kLanes][16] = {};
-    const std::byte* at[kLanes];
-    for (int row = 0; row < kLanes; ++row) {
-      __builtin_memcpy(copies[row], rows.scale[row] + 2 * group, 2 * n);
-      at[row] = copies[row];
-    }
-    load_transposed(at, 0, words);
+    alignas(16) std::byte copies[kLanes * 16] = {};
+    for (int64_t lane = 0; lane < kLanes; ++lane)
+      __builtin_memcpy(copies + lane * 16, rows.scale + lane * rows.scale_stride + 2 * group,
+                       2 * n);
+    load_transposed(copies, 16, words);
   }
   for (int64_t i = 0; i < n; ++i) {
     const I word = words[i / 2];
@@ -159,16 +151,6 @@ inline void store_outputs(const Problem& p, const Piece& piece, int64_t t, F sum
   for (int64_t i = 0; i < piece.rows; ++i) y[i] = bias ? values[i] + bias[i] : values[i];
 }
 
-// Lanes without a row of the piece repeat its last one.
-inline void point_at_rows(const RowPlanes& planes, const Piece& piece, RowPointers* rows) {
-  for (int64_t i = 0; i < kLanes; ++i) {
-    const int64_t row = piece.row + (i < piece.rows ? i : piece.rows - 1);
-    rows->base[i] = planes.base + row * planes.base_stride;
-    rows->high[i] = planes.high + row * planes.high_stride;
-    rows->scale[i] = planes.scale + row * planes.scale_stride;
-  }
-}
-
 constexpr int64_t kStreamRows = 8;
 
 // Few rows: a chunk of unpacked groups stays in L1 and is used by all of them at once.
@@ -176,12 +158,11 @@ template <typename Q>
 inline void multiply_stream(const Problem& p, const Quantised& q, const Member& member) {
   Pieces pieces(p, share_of(member, p.n_outputs, kRowGrain), kLanes);
   Piece piece;
+  std::byte* spare = spare_of(p, q, member);
   alignas(64) I w[kChunkGroups * Q::kSteps];
   alignas(64) float scales[kChunkGroups * kLanes];
   while (pieces.next(&piece)) {
-    const RowPlanes planes = row_planes(*piece.segment);
-    RowPointers rows;
-    point_at_rows(planes, piece, &rows);
+    const RowPlanes rows = panel_rows(piece, kLanes, spare);
     F sums[kStreamRows];
     for (F& sum : sums) sum = zero();
     for (int64_t group = 0; group < q.groups; group += kChunkGroups) {
@@ -189,10 +170,10 @@ inline void multiply_stream(const Problem& p, const Quantised& q, const Member& 
       unpack_scales(rows, group, n, scales);
       for (int64_t i = 0; i < n; ++i) {
         // The same columns of the next panel: a line of each row every other group.
+        const std::byte* next = rows.base + kLanes * rows.base_stride + 32 * (group + i);
         if (i % 2 == 0)
-          for (int row = 0; row < kLanes; ++row)
-            _mm_prefetch(reinterpret_cast<const char*>(rows.base[row] + kLanes * planes.base_stride +
-                                                       32 * (group + i)),
+          for (int64_t lane = 0; lane < kLanes; ++lane)
+            _mm_prefetch(reinterpret_cast<const char*>(next + lane * rows.base_stride),
                          _MM_HINT_T0);
         Q::unpack(rows, group + i, w + i * Q::kSteps);
       }
@@ -211,6 +192,7 @@ inline void multiply_panels(const Problem& p, const Quantised& q, const Member& 
   constexpr int64_t kCodeBytes = 512 << 10;
   const int64_t fitting = kCodeBytes / q.padded_k / kInt8BlockRows * kInt8BlockRows;
   const int64_t rows_at_once = fitting > 8 * kInt8BlockRows ? fitting : 8 * kInt8BlockRows;
+  std::byte* spare = spare_of(p, q, member);
   I* w = reinterpret_cast<I*>(panel_of(p, q, member));
   float* scales = reinterpret_cast<float*>(w + q.groups * Q::kSteps);
   const Range outputs = share_of(member, p.n_outputs, kRowGrain);
@@ -219,8 +201,7 @@ inline void multiply_panels(const Problem& p, const Quantised& q, const Member& 
     Pieces pieces(p, outputs, kLanes);
     Piece piece;
     while (pieces.next(&piece)) {
-      RowPointers rows;
-      point_at_rows(row_planes(*piece.segment), piece, &rows);
+      const RowPlanes rows = panel_rows(piece, kLanes, spare);
       for (int64_t group = 0; group < q.groups; group += kChunkGroups) {
         const int64_t n = q.groups - group < kChunkGroups ? q.groups - group : kChunkGroups;
         unpack_scales(rows, group, n, scales + group * kLanes);

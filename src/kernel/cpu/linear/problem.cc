@@ -26,7 +26,7 @@ QuantisedBytes quantised_bytes(int64_t n_rows, int64_t padded_k, int64_t groups)
   bytes.scales = align_up(n_rows * padded_k, 64);
   bytes.sums = bytes.scales + align_up(n_rows * groups * 4, 64);
   bytes.panels = bytes.sums + align_up(n_rows * groups * 4, 64);
-  bytes.panel = kMaxWidth * (padded_k + 4 * groups);
+  bytes.panel = 2 * kMaxWidth * (padded_k + 4 * groups);  // and as much to spare
   return bytes;
 }
 
@@ -118,18 +118,31 @@ bool Pieces::next(Piece* piece) {
   return true;
 }
 
-RowPlanes row_planes(const codec::Segment& segment) {
+RowPlanes panel_rows(const Piece& piece, int64_t width, std::byte* spare) {
+  const codec::Segment& segment = *piece.segment;
   const codec::Planes planes = codec::format(segment.format).planes(segment.geometry);
-  RowPlanes out;
-  out.base = segment.object;
-  out.base_stride = static_cast<int64_t>(planes.plane[0].row_bytes);
-  if (planes.count == 3) {
-    out.high = segment.object + planes.plane[1].offset;
-    out.high_stride = static_cast<int64_t>(planes.plane[1].row_bytes);
+  const std::byte* first[codec::kMaxPlanes] = {};
+  int64_t stride[codec::kMaxPlanes] = {};
+  for (int i = 0; i < planes.count; ++i) {
+    stride[i] = static_cast<int64_t>(planes.plane[i].row_bytes);
+    first[i] = segment.object + planes.plane[i].offset + piece.row * stride[i];
+    if (piece.rows == width) continue;
+    std::memcpy(spare, first[i], static_cast<size_t>(piece.rows * stride[i]));
+    std::memset(spare + piece.rows * stride[i], 0,
+                static_cast<size_t>((width - piece.rows) * stride[i]));
+    first[i] = spare;
+    spare += width * stride[i];
   }
-  const codec::Plane& scale = planes.plane[planes.count - 1];
-  out.scale = segment.object + scale.offset;
-  out.scale_stride = static_cast<int64_t>(scale.row_bytes);
+  const int scale = planes.count - 1;
+  RowPlanes out;
+  out.base = first[0];
+  out.base_stride = stride[0];
+  if (scale == 2) {
+    out.high = first[1];
+    out.high_stride = stride[1];
+  }
+  out.scale = first[scale];
+  out.scale_stride = stride[scale];
   return out;
 }
 
@@ -162,6 +175,11 @@ std::byte* panel_of(const Problem& problem, const Quantised& quantised, const Me
   const QuantisedBytes at =
       quantised_bytes(problem.n_rows, quantised.padded_k, quantised.groups);
   return problem.workspace + at.panels + at.panel * member.index();
+}
+
+std::byte* spare_of(const Problem& problem, const Quantised& quantised, const Member& member) {
+  return panel_of(problem, quantised, member) +
+         kMaxWidth * (quantised.padded_k + 4 * quantised.groups);
 }
 
 void quantise(const Problem& problem, const Quantised& to, int64_t group, StepOrder order,

@@ -49,14 +49,16 @@ class Pieces {
   int64_t output_, end_, longest_;
 };
 
-// The planes of a row-split object; high is null where the format has none.
+// The planes of rows of a row-split object; high is null where the format has none.
 struct RowPlanes {
   const std::byte* base = nullptr;
   const std::byte* high = nullptr;
   const std::byte* scale = nullptr;
   int64_t base_stride = 0, high_stride = 0, scale_stride = 0;  // bytes from row to row
 };
-RowPlanes row_planes(const codec::Segment& segment);
+// `width` rows from the piece's first on. A shorter piece is copied to `spare` and filled up with
+// zero rows, so that nothing outside it is read.
+RowPlanes panel_rows(const Piece& piece, int64_t width, std::byte* spare);
 // First word and words a row of a contiguous object.
 const std::byte* contiguous_row(const codec::Segment& segment, int64_t row);
 
@@ -86,5 +88,7 @@ void quantise(const Problem& problem, const Quantised& to, int64_t group, StepOr
               int32_t offset, const Member& member);
 // This member's panel: kMaxWidth unpacked weight rows with their scales. Alignment 64.
 std::byte* panel_of(const Problem& problem, const Quantised& quantised, const Member& member);
+// This member's room for kMaxWidth stored rows.
+std::byte* spare_of(const Problem& problem, const Quantised& quantised, const Member& member);
 
 }  // namespace flare::kernel::linear

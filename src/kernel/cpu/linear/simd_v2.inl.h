@@ -50,10 +50,10 @@ inline I isign8(I a, I b) { return _mm_sign_epi8(a, b); }
 inline I iabs8(I a) { return _mm_abs_epi8(a); }
 inline I isplat16(int16_t v) { return _mm_set1_epi16(v); }
 
-// The 16 bytes at p[lane] + offset of kLanes rows, transposed: out[i] holds word i of every row.
-inline void load_transposed(const std::byte* const* p, int64_t offset, I* out) {
+// The 16 bytes at p + lane·stride, transposed: out[i] holds word i of every lane's row.
+inline void load_transposed(const std::byte* p, int64_t stride, I* out) {
   I a[4];
-  for (int i = 0; i < 4; ++i) a[i] = iload(p[i] + offset);
+  for (int i = 0; i < 4; ++i) a[i] = iload(p + i * stride);
   const I ab_low = _mm_unpacklo_epi32(a[0], a[1]), ab_high = _mm_unpackhi_epi32(a[0], a[1]);
   const I cd_low = _mm_unpacklo_epi32(a[2], a[3]), cd_high = _mm_unpackhi_epi32(a[2], a[3]);
   out[0] = _mm_unpacklo_epi64(ab_low, cd_low);

@@ -51,11 +51,12 @@ inline I iabs8(I a) { return _mm256_abs_epi8(a); }
 inline I isplat16(int16_t v) { return _mm256_set1_epi16(v); }
 
 // Rows i and i + 4 share a register, so that the transposition stays inside 128-bit halves.
-inline void load_transposed(const std::byte* const* p, int64_t offset, I* out) {
+inline void load_transposed(const std::byte* p, int64_t stride, I* out) {
+  const std::byte* upper = p + 4 * stride;
   I a[4];
   for (int i = 0; i < 4; ++i) {
-    const auto* low = reinterpret_cast<const __m128i*>(p[i] + offset);
-    const auto* high = reinterpret_cast<const __m128i*>(p[i + 4] + offset);
+    const auto* low = reinterpret_cast<const __m128i*>(p + i * stride);
+    const auto* high = reinterpret_cast<const __m128i*>(upper + i * stride);
     a[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(low)),
                                    _mm_loadu_si128(high), 1);
   }

@@ -45,19 +45,22 @@ inline I shr(I a) {
 inline F to_float(I a) { return _mm512_cvtepi32_ps(a); }
 inline F as_float(I a) { return _mm512_castsi512_ps(a); }
 
-inline I load_lanes(const std::byte* const* p, int64_t offset) {
-  const auto at = [p, offset](int row) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p[row] + offset));
+inline I join(const std::byte* a, const std::byte* b, const std::byte* c, const std::byte* d) {
+  const auto at = [](const std::byte* p) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   };
-  I v = _mm512_castsi128_si512(at(0));
-  v = _mm512_inserti32x4(v, at(4), 1);
-  v = _mm512_inserti32x4(v, at(8), 2);
-  return _mm512_inserti32x4(v, at(12), 3);
+  const I low = _mm512_inserti32x4(_mm512_castsi128_si512(at(a)), at(b), 1);
+  return _mm512_inserti32x4(_mm512_inserti32x4(low, at(c), 2), at(d), 3);
 }
 // Rows i, i + 4, i + 8, i + 12 share a register, so that the transposition stays inside 128 bits.
-inline void load_transposed(const std::byte* const* p, int64_t offset, I* out) {
+// Four pointers and multiples of the stride: sixteen pointers would not fit the registers.
+inline void load_transposed(const std::byte* p, int64_t stride, I* out) {
+  const std::byte *p4 = p + 4 * stride, *p8 = p + 8 * stride, *p12 = p8 + 4 * stride;
   I a[4];
-  for (int i = 0; i < 4; ++i) a[i] = load_lanes(p + i, offset);
+  for (int i = 0; i < 4; ++i) {
+    const int64_t at = i * stride;
+    a[i] = join(p + at, p4 + at, p8 + at, p12 + at);
+  }
   const I ab_low = _mm512_unpacklo_epi32(a[0], a[1]), ab_high = _mm512_unpackhi_epi32(a[0], a[1]);
   const I cd_low = _mm512_unpacklo_epi32(a[2], a[3]), cd_high = _mm512_unpackhi_epi32(a[2], a[3]);
   out[0] = _mm512_unpacklo_epi64(ab_low, cd_low);
