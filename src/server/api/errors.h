@@ -9,13 +9,17 @@
 
 namespace flare::server {
 
-// Ends one request with an HTTP status and a code. `param` is the field, or empty.
+// Ends one request with an HTTP status and a code. `param` is the field, or empty;
+// with 405 it lists the allowed methods for the header.
 struct ApiError {
   int status = 400;
   std::string code;
   std::string message;
   std::string param;
 };
+
+// What a value is, in a sentence: "an array", "null".
+std::string a_kind(const Json& value);
 
 // {"error":{"message","type","param","code"}}.
 Json openai_error(const ApiError& error);

@@ -16,8 +16,8 @@ const Json* Fields::find(std::string_view name) const {
 void Fields::wrong_type(std::string_view name, std::string_view expected) const {
   const Json* value = object_.find(name);
   throw ApiError{400, "invalid_type",
-                 fmt::format("'{}' is a {}, {} expected", path(name), value ? value->kind_name() : "missing value",
-                             expected),
+                 fmt::format("'{}' is {}, {} expected", path(name),
+                             value ? a_kind(*value) : "missing", expected),
                  path(name)};
 }
 
@@ -35,7 +35,11 @@ std::optional<int64_t> Fields::integer(std::string_view name, int64_t low, int64
   if (!std::isfinite(real) || real != std::floor(real)) wrong_type(name, "integer");
   if (real < static_cast<double>(low) || real > static_cast<double>(high))
     wrong_value(name, value->to_text(), fmt::format("{}..{}", low, high));
-  if (!value->is_integer()) return static_cast<int64_t>(real);
+  if (!value->is_integer()) {
+    constexpr double kTooLarge = 0x1p63;
+    if (real >= kTooLarge) wrong_value(name, value->to_text(), fmt::format("{}..{}", low, high));
+    return static_cast<int64_t>(real);
+  }
   // Compare exactly: doubles are coarse above 2^53.
   try {
     const int64_t exact = value->as_i64();
@@ -69,7 +73,8 @@ std::optional<std::string> Fields::text(std::string_view name, size_t max_bytes)
   if (!value) return std::nullopt;
   if (!value->is_string()) wrong_type(name, "string");
   if (value->as_string().size() > max_bytes)
-    wrong_value(name, fmt::format("{} bytes", value->as_string().size()), fmt::format("at most {}", max_bytes));
+    wrong_value(name, fmt::format("{} bytes", value->as_string().size()),
+                fmt::format("at most {}", max_bytes));
   return value->as_string();
 }
 

@@ -1,10 +1,10 @@
 // The HTTP façade: requests in, responses and event streams out. Transport details stay behind it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,8 +54,10 @@ struct Options {
   uint32_t max_connections = 1024;
   int idle_seconds = 75;    // keep-alive without a request
   int header_seconds = 10;  // from first byte to the end of the header
-  int body_seconds = 120;   // from the end of the header to the end of the body
-  int ping_seconds = 5;     // silence in a stream before a comment line
+  uint32_t max_header_fields = 100;
+  int body_seconds = 120;      // from the end of the header to the end of the body
+  int body_idle_seconds = 15;  // without a byte of the body
+  int ping_seconds = 5;        // silence in a stream before a comment line
   uint64_t max_unread_bytes = uint64_t{4} << 20;  // output a client has not taken
   int stall_seconds = 30;                         // a write without progress
 };
@@ -67,8 +69,11 @@ class Server {
   Server(const Options& options, Handler handler);
   ~Server();
   uint16_t port() const;
-  // No new connections or requests; running exchanges go on.
+  // No new connections, and no further request on those that are there; running exchanges go on.
   void stop_accepting();
+  // Waits until every exchange has been answered and its answer handed to the system. False: the
+  // deadline passed first.
+  bool wait_idle(std::chrono::steady_clock::time_point deadline);
 
  private:
   struct Impl;

@@ -13,7 +13,9 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
+#include <condition_variable>
 #include <deque>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <thread>
@@ -187,6 +189,14 @@ class ExchangeImpl : public Exchange, public std::enable_shared_from_this<Exchan
   std::function<void()> on_gone_;
 };
 
+// What the answer needs to know of its request.
+struct Reply {
+  std::string request_id;
+  unsigned http_version = 11;
+  bool keep_alive = true;
+  bool head = false;
+};
+
 }  // namespace
 
 std::string_view Request::header(std::string_view name) const {
@@ -207,6 +217,9 @@ struct Server::Impl {
   uint16_t port = 0;
   uint32_t connections = 0;  // IO thread
   std::atomic<bool> draining{false};
+  std::mutex idle_mutex;
+  std::condition_variable idle;
+  uint32_t n_exchanges = 0;  // guarded by idle_mutex
   std::thread io_thread;
 
   void listen();
@@ -217,11 +230,18 @@ struct Server::Impl {
                                      bhttp::request_parser<bhttp::string_body>& parser);
   asio::awaitable<bool> refuse(beast::tcp_stream& stream, int status, std::string_view code,
                                std::string_view message);
-  asio::awaitable<bool> answer(beast::tcp_stream& stream, ExchangeImpl& exchange,
-                               const std::string& request_id, unsigned version, bool keep_alive,
-                               bool head);
-  asio::awaitable<bool> stream_out(beast::tcp_stream& stream, ExchangeImpl& exchange,
+  asio::awaitable<error_code> read_body(beast::tcp_stream& stream, beast::flat_buffer& buffer,
+                                        bhttp::request_parser<bhttp::string_body>& parser);
+  asio::awaitable<bool> answer(beast::tcp_stream& stream, beast::flat_buffer& buffer,
+                               ExchangeImpl& exchange, const Reply& reply);
+  asio::awaitable<bool> wait_output(beast::tcp_stream& stream, beast::flat_buffer& buffer,
+                                    ExchangeImpl& exchange,
+                                    std::chrono::steady_clock::duration limit);
+  asio::awaitable<bool> stream_out(beast::tcp_stream& stream, beast::flat_buffer& buffer,
+                                   ExchangeImpl& exchange, ExchangeImpl::Output first,
                                    bhttp::response<bhttp::empty_body> header, bool chunked);
+  asio::awaitable<void> write_all(beast::tcp_stream& stream, std::string_view bytes);
+  asio::awaitable<void> linger(beast::tcp_stream& stream, beast::flat_buffer& buffer);
 };
 
 void Server::Impl::listen() {
@@ -253,6 +273,7 @@ asio::awaitable<void> Server::Impl::accept_loop() {
     }
     if (connections >= options.max_connections) continue;  // closes the socket
     socket.set_option(tcp::no_delay(true), ec);
+    socket.non_blocking(true, ec);
     ++connections;
     asio::co_spawn(ioc, session(std::move(socket)), [this](std::exception_ptr) { --connections; });
   }
@@ -267,8 +288,22 @@ asio::awaitable<void> Server::Impl::session(tcp::socket socket) {
   } catch (const boost::system::system_error&) {
     // The connection failed; its exchange has been told.
   }
-  error_code ignored;
-  stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
+  co_await linger(stream, buffer);
+}
+
+// Closing with unread input resets the connection, and the client may lose an answer that it has
+// not read yet: so say goodbye, then read on for a moment.
+asio::awaitable<void> Server::Impl::linger(beast::tcp_stream& stream, beast::flat_buffer& buffer) {
+  constexpr size_t kMaxBytes = size_t{16} << 20;
+  error_code ec;
+  stream.socket().shutdown(tcp::socket::shutdown_send, ec);
+  stream.expires_after(2s);
+  size_t discarded = 0;
+  while (!ec && discarded < kMaxBytes) {
+    buffer.clear();
+    discarded += co_await stream.async_read_some(buffer.prepare(16384),
+                                                 asio::redirect_error(use_awaitable, ec));
+  }
 }
 
 asio::awaitable<bool> Server::Impl::refuse(beast::tcp_stream& stream, int status,
@@ -312,17 +347,35 @@ asio::awaitable<bool> Server::Impl::read_request(
   if (ec == bhttp::error::body_limit)
     co_return co_await refuse(stream, 413, "body_too_large", "the request body is too large");
   if (ec) co_return co_await refuse(stream, 400, "invalid_request", "malformed HTTP request");
+  const auto& fields = parser.get();
+  if (std::distance(fields.begin(), fields.end()) > options.max_header_fields)
+    co_return co_await refuse(stream, 431, "headers_too_large", "too many request headers");
   if (beast::iequals(parser.get()[bhttp::field::expect], "100-continue")) {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-    co_await asio::async_write(stream, asio::buffer(kContinue), use_awaitable);
+    co_await write_all(stream, kContinue);
   }
-  stream.expires_after(std::chrono::seconds(options.body_seconds));
-  co_await bhttp::async_read(stream, buffer, parser, asio::redirect_error(use_awaitable, ec));
+  ec = co_await read_body(stream, buffer, parser);
   if (ec == bhttp::error::body_limit)
     co_return co_await refuse(stream, 413, "body_too_large", "the request body is too large");
   if (ec == beast::error::timeout)
     co_return co_await refuse(stream, 408, "request_timeout", "the request body took too long");
   co_return !ec;
+}
+
+asio::awaitable<error_code> Server::Impl::read_body(
+    beast::tcp_stream& stream, beast::flat_buffer& buffer,
+    bhttp::request_parser<bhttp::string_body>& parser) {
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(options.body_seconds);
+  error_code ec;
+  while (!ec && !parser.is_done()) {
+    const auto idle_end =
+        std::chrono::steady_clock::now() + std::chrono::seconds(options.body_idle_seconds);
+    stream.expires_at(std::min(deadline, idle_end));
+    co_await bhttp::async_read_some(stream, buffer, parser,
+                                    asio::redirect_error(use_awaitable, ec));
+  }
+  co_return ec;
 }
 
 asio::awaitable<bool> Server::Impl::serve_one(beast::tcp_stream& stream,
@@ -341,130 +394,131 @@ asio::awaitable<bool> Server::Impl::serve_one(beast::tcp_stream& stream,
   const std::string_view theirs = request.header("x-request-id");
   request.id = !theirs.empty() && theirs.size() <= 128 && is_printable(theirs) ? std::string(theirs)
                                                                                : fresh_request_id();
-  const std::string id = request.id;
-  const bool head = request.method == "HEAD";
-  const bool keep_alive = message.keep_alive() && !draining;
+  const Reply reply{.request_id = request.id,
+                    .http_version = message.version() == 10 ? 10u : 11u,
+                    .keep_alive = message.keep_alive() && !draining,
+                    .head = request.method == "HEAD"};
   request.body = std::move(message.body());
 
   auto exchange = std::make_shared<ExchangeImpl>(ioc, options.max_unread_bytes);
+  {
+    const std::lock_guard lock(idle_mutex);
+    ++n_exchanges;
+  }
   asio::post(workers, [this, exchange, request = std::move(request)]() mutable {
     handler(std::move(request), exchange);
   });
   bool again = false;
+  std::exception_ptr failure;
   try {
-    again = co_await answer(stream, *exchange, id, message.version(), keep_alive, head);
+    again = co_await answer(stream, buffer, *exchange, reply);
   } catch (const boost::system::system_error&) {
+    failure = std::current_exception();
     exchange->client_gone();
-    throw;
   }
-  co_return again;
+  {
+    const std::lock_guard lock(idle_mutex);
+    --n_exchanges;
+  }
+  idle.notify_all();
+  if (failure) std::rethrow_exception(failure);
+  co_return again && !draining;
 }
 
-asio::awaitable<bool> Server::Impl::answer(beast::tcp_stream& stream, ExchangeImpl& exchange,
-                                           const std::string& request_id, unsigned version,
-                                           bool keep_alive, bool head) {
+// Waits for output while watching the client; bytes of a next request go into the buffer. False:
+// the client has left.
+asio::awaitable<bool> Server::Impl::wait_output(beast::tcp_stream& stream,
+                                                beast::flat_buffer& buffer, ExchangeImpl& exchange,
+                                                std::chrono::steady_clock::duration limit) {
   using namespace asio::experimental::awaitable_operators;
+  constexpr size_t kMaxPipelined = 64 << 10;
   stream.expires_never();
-  bool watch = true;  // until bytes of a next request arrive, readability means the client left
+  if (buffer.size() >= kMaxPipelined) {  // a flood: no longer watched, writing will tell
+    co_await exchange.wait(limit);
+    co_return true;
+  }
+  const auto which = co_await (exchange.wait(limit) ||
+                               stream.socket().async_wait(tcp::socket::wait_read, use_awaitable));
+  if (which.index() == 0) co_return true;
+  error_code ec;
+  const size_t n = stream.socket().receive(buffer.prepare(4096), 0, ec);
+  buffer.commit(n);
+  if (ec == asio::error::would_block || ec == asio::error::try_again) co_return true;
+  if (!ec && n > 0) co_return true;
+  exchange.client_gone();
+  co_return false;
+}
+
+asio::awaitable<bool> Server::Impl::answer(beast::tcp_stream& stream, beast::flat_buffer& buffer,
+                                           ExchangeImpl& exchange, const Reply& reply) {
   ExchangeImpl::Output output;
   while (!(output = exchange.take()).started) {
-    if (output.gone) co_return false;
-    if (!watch) {
-      co_await exchange.wait(1h);
-      continue;
-    }
-    const auto which = co_await (exchange.wait(1h) ||
-                                 stream.socket().async_wait(tcp::socket::wait_read, use_awaitable));
-    if (which.index() == 0) continue;
-    char byte;
-    error_code ec;
-    const size_t n = stream.socket().receive(asio::buffer(&byte, 1), tcp::socket::message_peek, ec);
-    if (ec || n == 0) {
-      exchange.client_gone();
-      co_return false;
-    }
-    watch = false;
+    if (output.gone || !co_await wait_output(stream, buffer, exchange, 1h)) co_return false;
   }
-  const unsigned http_version = version == 10 ? 10 : 11;
   bhttp::response<bhttp::empty_body> header{static_cast<bhttp::status>(exchange.status()),
-                                            http_version};
+                                            reply.http_version};
   header.set(bhttp::field::server, beast::string_view(kServerName.data(), kServerName.size()));
-  header.set("x-request-id", request_id);
+  header.set("x-request-id", reply.request_id);
+  header.set("request-id", reply.request_id);
   for (const auto& [name, value] : exchange.headers()) header.set(name, value);
   if (output.streaming) {
-    const bool chunked = http_version == 11;
+    const bool chunked = reply.http_version == 11;
     header.set(bhttp::field::content_type, "text/event-stream; charset=utf-8");
     header.set(bhttp::field::cache_control, "no-store");
     header.set("X-Accel-Buffering", "no");
-    header.keep_alive(keep_alive && chunked);
+    header.keep_alive(reply.keep_alive && chunked);
     header.chunked(chunked);
-    // What was taken with the start goes out after the header.
-    if (!output.bytes.empty()) exchange.write(std::move(output.bytes));
-    co_return co_await stream_out(stream, exchange, std::move(header), chunked) &&
-        keep_alive&& chunked;
+    const bool whole = co_await stream_out(stream, buffer, exchange, std::move(output),
+                                           std::move(header), chunked);
+    co_return whole&& reply.keep_alive&& chunked;
   }
   header.set(bhttp::field::content_type, exchange.content_type());
   header.content_length(output.bytes.size());
-  header.keep_alive(keep_alive);
+  header.keep_alive(reply.keep_alive);
   stream.expires_after(std::chrono::seconds(options.stall_seconds));
   bhttp::response_serializer<bhttp::empty_body> serializer(header);
   co_await bhttp::async_write_header(stream, serializer, use_awaitable);
-  if (!head && !output.bytes.empty())
-    co_await asio::async_write(stream, asio::buffer(output.bytes), use_awaitable);
-  co_return keep_alive;
+  if (!reply.head) co_await write_all(stream, output.bytes);
+  co_return reply.keep_alive;
 }
 
-asio::awaitable<bool> Server::Impl::stream_out(beast::tcp_stream& stream, ExchangeImpl& exchange,
+asio::awaitable<void> Server::Impl::write_all(beast::tcp_stream& stream, std::string_view bytes) {
+  while (!bytes.empty()) {
+    stream.expires_after(std::chrono::seconds(options.stall_seconds));
+    bytes.remove_prefix(co_await stream.async_write_some(asio::buffer(bytes), use_awaitable));
+  }
+}
+
+asio::awaitable<bool> Server::Impl::stream_out(beast::tcp_stream& stream,
+                                               beast::flat_buffer& buffer, ExchangeImpl& exchange,
+                                               ExchangeImpl::Output first,
                                                bhttp::response<bhttp::empty_body> header,
                                                bool chunked) {
-  using namespace asio::experimental::awaitable_operators;
+  const auto silence = std::chrono::seconds(options.ping_seconds);
   stream.expires_after(std::chrono::seconds(options.stall_seconds));
   bhttp::response_serializer<bhttp::empty_body> serializer(header);
   co_await bhttp::async_write_header(stream, serializer, use_awaitable);
-  bool watch = true;
+  ExchangeImpl::Output output = std::move(first);
+  auto last_write = std::chrono::steady_clock::now();
   while (true) {
-    ExchangeImpl::Output output = exchange.take();
     if (output.gone) co_return false;
-    if (output.bytes.empty() && !output.ended) {
-      const auto silence = std::chrono::seconds(options.ping_seconds);
-      const auto begun = std::chrono::steady_clock::now();
-      stream.expires_never();
-      if (watch) {
-        const auto which =
-            co_await (exchange.wait(silence) ||
-                      stream.socket().async_wait(tcp::socket::wait_read, use_awaitable));
-        if (which.index() == 1) {
-          char byte;
-          error_code ec;
-          const size_t n =
-              stream.socket().receive(asio::buffer(&byte, 1), tcp::socket::message_peek, ec);
-          if (ec || n == 0) {
-            exchange.client_gone();
-            co_return false;
-          }
-          watch = false;
-        }
-      } else {
-        co_await exchange.wait(silence);
-      }
-      output = exchange.take();
-      if (output.gone) co_return false;
-      const bool silent = std::chrono::steady_clock::now() - begun >= silence;
-      if (output.bytes.empty() && !output.ended && !silent) continue;
-      if (output.bytes.empty() && !output.ended) output.bytes = ": ping\n\n";
-    }
-    stream.expires_after(std::chrono::seconds(options.stall_seconds));
+    const auto now = std::chrono::steady_clock::now();
+    if (output.bytes.empty() && !output.ended && now - last_write >= silence)
+      output.bytes = ": ping\n\n";
     if (!output.bytes.empty()) {
-      const auto bytes = asio::buffer(output.bytes);
-      if (chunked) {
-        co_await asio::async_write(stream, bhttp::make_chunk(bytes), use_awaitable);
-      } else {
-        co_await asio::async_write(stream, bytes, use_awaitable);
-      }
+      if (chunked) output.bytes = fmt::format("{:x}\r\n{}\r\n", output.bytes.size(), output.bytes);
+      co_await write_all(stream, output.bytes);
+      last_write = std::chrono::steady_clock::now();
     }
     if (output.ended) break;
+    output = exchange.take();
+    if (output.gone) co_return false;
+    if (!output.bytes.empty() || output.ended) continue;
+    const auto left = last_write + silence - std::chrono::steady_clock::now();
+    if (left.count() > 0 && !co_await wait_output(stream, buffer, exchange, left)) co_return false;
+    output = exchange.take();
   }
-  if (chunked) co_await asio::async_write(stream, bhttp::make_chunk_last(), use_awaitable);
+  if (chunked) co_await write_all(stream, "0\r\n\r\n");
   co_return true;
 }
 
@@ -473,6 +527,11 @@ Server::Server(const Options& options, Handler handler)
   impl_->listen();
   asio::co_spawn(impl_->ioc, impl_->accept_loop(), asio::detached);
   impl_->io_thread = std::thread([this] { impl_->ioc.run(); });
+}
+
+bool Server::wait_idle(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(impl_->idle_mutex);
+  return impl_->idle.wait_until(lock, deadline, [this] { return impl_->n_exchanges == 0; });
 }
 
 Server::~Server() {

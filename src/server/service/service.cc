@@ -15,6 +15,28 @@ uint64_t random_seed() {
   return (static_cast<uint64_t>(random()) << 32 | random()) >> 1;  // fits a signed 64-bit field
 }
 
+// True if the turns render and `marker`, the text of one of them, comes out.
+bool renders(const Service& service,
+             std::initializer_list<std::pair<const char*, const char*>> turns,
+             std::string_view marker) {
+  Conversation probe;
+  for (const auto& [role, text] : turns)
+    probe.messages.push_back(Json::object({{"role", role}, {"content", text}}));
+  try {
+    return service.render(probe).text().find(marker) != std::string::npos;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+TemplateTraits probe_traits(const Service& service) {
+  constexpr const char* kMarker = "flare-probe";
+  return {.later_system = renders(
+              service, {{"user", "a"}, {"assistant", "b"}, {"system", kMarker}, {"user", "c"}},
+              kMarker),
+          .adjacent_users = renders(service, {{"user", kMarker}, {"user", "a"}}, kMarker)};
+}
+
 // Binds a gate (owned by the engine's request) to the sink of one answer.
 class Answer {
  public:
@@ -29,6 +51,7 @@ class Answer {
       out.usage = event.usage;
       out.timings = event.timings;
       out.error = event.error;
+      out.stop_id = event.stop_id;
       if (gate_) out.stop_string = gate_->matched();
     }
     if (!out.text.empty() || !out.tokens.empty() || out.finished) sink_(out);
@@ -50,6 +73,7 @@ Service::Service(runtime::Engine& engine) : engine_(engine) {
     template_ = frontend::Template::parse(*block.chat_template, source + ": chat template");
   if (block.tool_template)
     tool_template_ = frontend::Template::parse(*block.tool_template, source + ": tool template");
+  if (template_) traits_ = probe_traits(*this);
 }
 
 const frontend::Tokenizer& Service::tokenizer() const {
@@ -110,8 +134,10 @@ runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettin
   request.prompt = std::move(prompt);
   request.max_tokens = settings.max_tokens;
   request.sampling = settings.sampling;
-  request.stop_ids = engine_.model().frontend.stop_ids;
-  request.ignore_stop_ids = settings.ignore_stop_ids;
+  request.stop_ids =
+      settings.ignore_stop_ids ? std::vector<int32_t>{} : engine_.model().frontend.stop_ids;
+  request.stop_ids.insert(request.stop_ids.end(), settings.stop_ids.begin(),
+                          settings.stop_ids.end());
   request.constraint = std::move(settings.constraint);
   TextGate* gate = nullptr;
   if (tokenizer_) {
@@ -123,6 +149,13 @@ runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettin
   request.on_event = [answer = std::make_shared<Answer>(gate, std::move(sink))](
                          const runtime::Event& event) { answer->on_event(event); };
   return engine_.submit(std::move(request), ticket);
+}
+
+void make_greedy_if_asked(runtime::SamplingSettings* settings) {
+  constexpr float kGreedyTemperature = 1e-4F;
+  if (settings->temperature > kGreedyTemperature && settings->top_p > 0) return;
+  settings->temperature = 0;
+  settings->top_p = 1;
 }
 
 std::string_view finish_reason_text(runtime::FinishReason reason) {

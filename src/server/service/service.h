@@ -24,10 +24,17 @@ struct Conversation {
   bool add_generation_prompt = true;
 };
 
+// What the model's template does with conversations that published ones treat differently.
+struct TemplateTraits {
+  bool later_system = true;    // renders a system message behind the first turn
+  bool adjacent_users = true;  // takes two user turns in a row
+};
+
 struct GenerateSettings {
   runtime::SamplingSettings sampling;
   uint32_t max_tokens = UINT32_MAX;
   std::vector<std::string> stop;  // stop strings, each nonempty
+  std::vector<int32_t> stop_ids;  // besides the model's
   bool ignore_stop_ids = false;
   std::unique_ptr<runtime::Constraint> constraint;
 };
@@ -38,6 +45,7 @@ struct TextEvent {
   std::vector<int32_t> tokens;  // newly generated ids that stay in the answer
   std::optional<runtime::FinishReason> finished;
   std::string stop_string;  // kStopped: the one that matched
+  int32_t stop_id = -1;     // kStopId: the id
   runtime::Usage usage;
   runtime::Timings timings;
   std::string error;
@@ -55,6 +63,9 @@ class Service {
   const std::string& model_name() const { return engine_.model().name; }
   bool has_tokenizer() const { return tokenizer_.has_value(); }
   bool has_template() const { return template_.has_value(); }
+  TemplateTraits template_traits() const { return traits_; }
+  uint32_t max_context() const { return engine_.max_context(); }
+  uint32_t vocab_size() const { return engine_.model().vocab_size; }
   // kInvalid with what is missing.
   const frontend::Tokenizer& tokenizer() const;
 
@@ -76,7 +87,11 @@ class Service {
   std::optional<frontend::Tokenizer> tokenizer_;
   std::optional<frontend::Template> template_;
   std::optional<frontend::Template> tool_template_;
+  TemplateTraits traits_;
 };
+
+// Both spellings of greedy (temperature at most 1e-4, top_p 0) become the sampler's one.
+void make_greedy_if_asked(runtime::SamplingSettings* settings);
 
 // "stop", "length", … as OpenAI's finish_reason.
 std::string_view finish_reason_text(runtime::FinishReason reason);

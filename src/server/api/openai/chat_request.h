@@ -1,0 +1,25 @@
+// POST /v1/chat/completions: the request, read and checked (serving.md S1).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json/json.h"
+#include "server/service/service.h"
+
+namespace flare::server {
+
+struct ChatRequest {
+  Conversation conversation;
+  GenerateSettings settings;
+  int n = 1;
+  bool stream = false;
+  bool include_usage = false;
+  bool timings = false;
+  std::vector<std::string> ignored;  // top-level names that nothing here knows
+};
+
+// Throws ApiError. The body's `model` is not looked at.
+ChatRequest read_chat_request(const Json& body, const Service& service);
+
+}  // namespace flare::server

@@ -1,0 +1,198 @@
+// Routes in one table, one row each.
+#include "server/app.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/version.h"
+#include "server/api/body.h"
+#include "server/api/errors.h"
+#include "server/api/fields.h"
+#include "server/api/openai/chat.h"
+
+namespace flare::server {
+namespace {
+
+constexpr std::string_view kJson = "application/json";
+
+void respond_json(http::Exchange& exchange, const Json& body, int status = 200) {
+  exchange.respond(status, kJson, body.to_text());
+}
+
+// Host and port of a Host header or an Origin without its scheme; the port is dropped.
+bool is_loopback_host(std::string_view host) {
+  if (host.starts_with('[')) {
+    host = host.substr(0, host.find(']') + 1);
+  } else {
+    host = host.substr(0, host.find(':'));
+  }
+  return host == "localhost" || host == "[::1]" ||
+         (host.starts_with("127.") &&
+          host.find_first_not_of("0123456789.") == std::string_view::npos);
+}
+
+bool is_loopback_origin(std::string_view origin) {
+  const size_t scheme = origin.find("://");
+  return scheme != std::string_view::npos && is_loopback_host(origin.substr(scheme + 3));
+}
+
+}  // namespace
+
+// A path that ends with '/' takes one more segment, the tail.
+struct App::Route {
+  std::string_view method;
+  std::string_view path;
+  void (App::*handler)(const Call&);
+};
+
+const App::Route App::kRoutes[] = {
+    {"GET", "/health", &App::health},
+    {"GET", "/live", &App::live},
+    {"GET", "/ready", &App::ready},
+    {"GET", "/version", &App::version},
+    {"GET", "/v1/models", &App::list_models},
+    {"GET", "/v1/models/", &App::show_model},
+    {"POST", "/v1/chat/completions", &App::chat},
+};
+
+void App::handle(http::Request request, std::shared_ptr<http::Exchange> exchange) {
+  try {
+    dispatch(request, exchange);
+  } catch (const ApiError& error) {
+    respond_error(*exchange, error);
+  } catch (const std::exception& defect) {
+    log_error("{} {}: {}", request.method, quote(request.path), defect.what());
+    respond_error(*exchange,
+                  {500, "internal_error", "an internal error; the log has the details", {}});
+  }
+}
+
+void App::open(Service& service) {
+  opened_unix_ = std::time(nullptr);
+  service_ = &service;
+}
+
+void App::dispatch(const http::Request& request, std::shared_ptr<http::Exchange> exchange) {
+  check_origin(request);
+  const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  std::string allowed;
+  for (const Route& route : kRoutes) {
+    std::string_view tail;
+    if (route.path.ends_with('/')) {
+      if (!request.path.starts_with(route.path) || request.path.size() == route.path.size())
+        continue;
+      tail = std::string_view(request.path).substr(route.path.size());
+    } else if (request.path != route.path) {
+      continue;
+    }
+    if (route.method == method) return (this->*route.handler)({request, tail, exchange});
+    allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
+    if (route.method == "GET") allowed += ", HEAD";
+  }
+  if (!allowed.empty())
+    throw ApiError{405, "method_not_allowed",
+                   fmt::format("{} does not take {}", quote(request.path), quote(request.method)),
+                   allowed};
+  throw ApiError{404, "not_found", fmt::format("no such path: {}", quote(request.path)), {}};
+}
+
+// A page of another site must not reach a server that trusts its machine (S12.3).
+void App::check_origin(const http::Request& request) const {
+  if (!options_.loopback) return;
+  const std::string_view host = request.header("host");
+  if (!host.empty() && !is_loopback_host(host))
+    throw ApiError{
+        403, "host_not_allowed", fmt::format("Host {} is not a loopback name", quote(host)), {}};
+  const std::string_view origin = request.header("origin");
+  if (!origin.empty() && !is_loopback_origin(origin))
+    throw ApiError{403,
+                   "origin_not_allowed",
+                   fmt::format("Origin {} is not a loopback origin", quote(origin)),
+                   {}};
+}
+
+Service& App::service() const {
+  Service* service = service_;
+  if (!service) throw ApiError{503, "model_loading", "the model is still loading", {}};
+  return *service;
+}
+
+void App::health(const Call& call) {
+  if (service().engine().stats().failed)
+    throw ApiError{503, "engine_failed", "the engine has failed", {}};
+  respond_json(*call.exchange, Json::object({{"status", "ok"}}));
+}
+
+void App::live(const Call& call) { respond_json(*call.exchange, Json::object({{"status", "ok"}})); }
+
+void App::ready(const Call& call) {
+  const runtime::EngineStats stats = service().engine().stats();
+  if (stats.failed) throw ApiError{503, "engine_failed", "the engine has failed", {}};
+  if (draining_) throw ApiError{503, "server_draining", "the server is shutting down", {}};
+  if (stats.waiting >= options_.max_pending &&
+      stats.running >= service().engine().memory_plan().max_concurrency)
+    throw ApiError{503, "server_overloaded", "the queue is full", {}};
+  respond_json(*call.exchange, Json::object({{"status", "ready"}}));
+}
+
+void App::version(const Call& call) {
+  respond_json(*call.exchange, Json::object({{"name", "flare"}, {"version", kVersion}}));
+}
+
+std::vector<std::string> App::served_names() const {
+  if (!options_.model_ids.empty()) return options_.model_ids;
+  return {service().model_name()};
+}
+
+Json App::model_json(const std::string& name) const {
+  const Service& model = service();
+  const int64_t opened = opened_unix_;
+  Json capabilities = Json::array();
+  if (model.has_template() && model.has_tokenizer()) capabilities.push_back("chat");
+  return Json::object({{"id", name},
+                       {"object", "model"},
+                       {"type", "model"},
+                       {"created", opened},
+                       {"owned_by", "flare"},
+                       {"display_name", name},
+                       {"max_model_len", model.max_context()},
+                       {"capabilities", std::move(capabilities)}});
+}
+
+void App::list_models(const Call& call) {
+  Json data = Json::array();
+  for (const std::string& name : served_names()) data.push_back(model_json(name));
+  respond_json(*call.exchange, Json::object({{"object", "list"}, {"data", std::move(data)}}));
+}
+
+void App::show_model(const Call& call) {
+  const auto names = served_names();
+  const auto found = std::ranges::find(names, call.tail);
+  if (found == names.end())
+    throw ApiError{404, "model_not_found", fmt::format("no such model: {}", quote(call.tail)),
+                   "model"};
+  respond_json(*call.exchange, model_json(*found));
+}
+
+std::string App::chosen_model(const Json& body) const {
+  const auto names = served_names();
+  const Fields fields(body);
+  const auto wanted = fields.text("model", SIZE_MAX);
+  if (!wanted) return names.front();
+  if (options_.any_model || std::ranges::find(names, *wanted) != names.end()) return *wanted;
+  throw ApiError{
+      404, "model_not_found",
+      fmt::format("model {} is not served here; {} is", quote(*wanted), quote(names.front())),
+      "model"};
+}
+
+void App::chat(const Call& call) {
+  Service& model = service();
+  if (draining_) throw ApiError{503, "server_draining", "the server is shutting down", {}};
+  const Json body = read_json_body(call.request);
+  chat_completions(model, body, chosen_model(body), options_.strict_fields, call.exchange);
+}
+
+}  // namespace flare::server
