@@ -1,0 +1,189 @@
+// `flare generate MODEL`: one answer on stdout.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+
+#include "base/file.h"
+#include "flare/answer.h"
+#include "flare/commands.h"
+#include "flare/model_loading.h"
+#include "flare/sampling_flags.h"
+#include "server/api/errors.h"
+#include "server/api/openai/messages.h"
+#include "server/api/timings.h"
+
+namespace flare::app {
+namespace {
+
+struct GenerateFlags {
+  ModelFlags model;
+  SamplingFlags sampling;
+  std::optional<std::string> prompt, prompt_file, messages, tokens;
+  bool raw = false;
+  bool stats = false;
+};
+
+std::string read_prompt_file(const std::string& path) {
+  if (path != "-") return read_text_file(path);
+  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+}
+
+// Ids from a list, or from a file that holds one; commas or white space between them.
+std::vector<int32_t> parse_ids(const std::string& argument) {
+  std::error_code ignored;
+  const bool is_file = std::filesystem::is_regular_file(argument, ignored);
+  const std::string text = is_file ? read_text_file(argument) : argument;
+  std::vector<int32_t> ids;
+  size_t at = 0;
+  while ((at = text.find_first_not_of(", \t\r\n", at)) != std::string::npos) {
+    const size_t end = std::min(text.find_first_of(", \t\r\n", at), text.size());
+    int32_t id = 0;
+    const auto [stop, ec] = std::from_chars(text.data() + at, text.data() + end, id);
+    if (ec != std::errc() || stop != text.data() + end || id < 0)
+      throw Error(Code::kUsage, "--tokens: {} is no token id, expected a list such as 1,298,204",
+                  quote(std::string_view(text).substr(at, end - at)));
+    ids.push_back(id);
+    at = end;
+  }
+  return ids;
+}
+
+// The conversation of a file: an array of messages, or an object as a chat request has it.
+server::Conversation read_messages(const std::string& path, const server::Service& service) {
+  Json document = parse_json(read_text_file(path), path);
+  server::Conversation conversation;
+  if (const Json* tools = document.find("tools")) conversation.tools = *tools;
+  const Json* messages = document.find("messages");
+  try {
+    conversation.messages =
+        server::normalise_messages(messages ? *messages : document, service.template_traits());
+  } catch (const server::ApiError& error) {
+    throw Error(Code::kInvalid, "{}: {}", path, error.message);
+  }
+  return conversation;
+}
+
+std::vector<int32_t> make_prompt(const GenerateFlags& flags, const server::Service& service) {
+  if (flags.tokens) return parse_ids(*flags.tokens);
+  if (flags.messages)
+    return service.encode_prompt(service.render(read_messages(*flags.messages, service)));
+  const std::string text = flags.prompt ? *flags.prompt : read_prompt_file(*flags.prompt_file);
+  if (flags.raw || !service.has_template()) return service.encode_raw(text);
+  server::Conversation conversation;
+  conversation.messages.push_back(Json::object({{"role", "user"}, {"content", text}}));
+  return service.encode_prompt(service.render(conversation));
+}
+
+std::string joined_ids(const std::vector<int32_t>& ids) {
+  std::string text;
+  for (const int32_t id : ids) text += fmt::format("{}{}", text.empty() ? "" : " ", id);
+  return text;
+}
+
+Json result_json(const std::string& text, const std::vector<int32_t>& ids,
+                 const server::TextEvent& last) {
+  Json list = Json::array();
+  for (const int32_t id : ids) list.push_back(id);
+  const runtime::Usage& usage = last.usage;
+  return Json::object(
+      {{"text", text},
+       {"ids", std::move(list)},
+       {"finish_reason", server::finish_reason_text(*last.finished)},
+       {"usage", Json::object({{"prompt_tokens", usage.prompt_tokens},
+                               {"completion_tokens", usage.generated_tokens},
+                               {"total_tokens", usage.prompt_tokens + usage.generated_tokens}})},
+       {"timings", server::timings_json(last)}});
+}
+
+void check_sources(const GenerateFlags& flags) {
+  const int given = flags.prompt.has_value() + flags.prompt_file.has_value() +
+                    flags.messages.has_value() + flags.tokens.has_value();
+  if (given != 1)
+    throw Error(Code::kUsage,
+                "{} prompts given, expected exactly one of --prompt, --prompt-file, "
+                "--messages and --tokens",
+                given);
+}
+
+int run(GenerateFlags& flags, const CommonFlags& common) {
+  check_sources(flags);
+  flags.model.max_concurrency = 1;
+  const auto engine = load_model(flags.model, 1, common.verbose > 0);
+  server::Service service(*engine);
+  server::GenerateSettings settings = settings_of(flags.sampling, service);
+  std::vector<int32_t> prompt = make_prompt(flags, service);
+
+  AnswerQueue queue;
+  runtime::Ticket ticket;
+  service.generate(
+      std::move(prompt), std::move(settings),
+      [&queue](const server::TextEvent& event) { queue.push(event); }, &ticket);
+  std::string text;
+  std::vector<int32_t> ids;
+  std::optional<server::TextEvent> last;
+  while (!last) {
+    auto event = queue.next();
+    if (!event) continue;
+    text += event->text;
+    ids.insert(ids.end(), event->tokens.begin(), event->tokens.end());
+    if (!common.json && !event->text.empty()) {
+      std::fwrite(event->text.data(), 1, event->text.size(), stdout);
+      std::fflush(stdout);
+    }
+    if (event->finished) last = std::move(event);
+  }
+  check_finished(*last);
+  if (common.json) {
+    print_result(common, result_json(text, ids, *last), {});
+  } else {
+    if (!service.has_tokenizer()) fmt::print("{}", joined_ids(ids));
+    // A terminal wants its prompt on a line of its own; a pipe gets the answer alone.
+    if (::isatty(STDOUT_FILENO) != 0) fmt::print("\n");
+    std::fflush(stdout);
+  }
+  if (!common.quiet) fmt::print(stderr, "{}\n", timing_line(*last));
+  if (flags.stats)
+    fmt::print(stderr,
+               "finish {} · queue {:.1f} ms · first token {:.1f} ms · context {} of {}\n{}\n",
+               server::finish_reason_text(*last->finished), last->timings.queue_ms,
+               last->timings.queue_ms + last->timings.prefill_ms,
+               last->usage.prompt_tokens + last->usage.generated_tokens, engine->max_context(),
+               runtime::memory_plan_text(engine->memory_plan()));
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> declare_generate(CLI::App& app, const CommonFlags& common) {
+  auto flags = std::make_shared<GenerateFlags>();
+  add_model_flags(app, &flags->model);
+  app.add_flag("--exact", flags->model.exact, "f32 reference arithmetic")->group("Model");
+  const auto source = [&](const char* name, auto& value, const char* text, const char* type) {
+    app.add_option(name, value, text)->type_name(type)->group("Prompt (exactly one)");
+  };
+  source("--prompt", flags->prompt, "what the user says", "TEXT");
+  source("--prompt-file", flags->prompt_file, "the same from a file, - for stdin", "FILE");
+  source("--messages", flags->messages, "a conversation: JSON as in a chat request", "FILE");
+  source("--tokens", flags->tokens, "token ids, or a file of them", "LIST|FILE");
+  app.add_flag("--raw", flags->raw, "no chat template around the prompt");
+  add_sampling_flags(app, &flags->sampling);
+  app.add_option("--stop", flags->sampling.stop, "end the answer before this text (repeatable)")
+      ->type_name("TEXT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Sampling");
+  app.add_flag("--stats", flags->stats, "more figures on stderr");
+  app.footer(
+      "Examples:\n"
+      "  flare generate --prompt 'What is the capital of France?'\n"
+      "  flare generate model.ninfer --messages chat.json --temperature 0 --json\n"
+      "  echo 'Once upon a time' | flare generate --raw --prompt-file - --max-tokens 50");
+  return [flags, &common] { return run(*flags, common); };
+}
+
+}  // namespace flare::app

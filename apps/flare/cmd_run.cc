@@ -1,0 +1,181 @@
+// `flare run MODEL`: serves over HTTP until a signal.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "base/log.h"
+#include "flare/commands.h"
+#include "flare/model_loading.h"
+#include "flare/stop_signals.h"
+#include "server/app.h"
+
+namespace flare::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct RunFlags {
+  ModelFlags model;
+  server::http::Options http;
+  std::vector<std::string> model_ids;
+  std::string log_level = "info";
+  std::string max_body = "64M";
+  uint32_t max_pending = 64;
+  int drain_timeout = 30;
+  bool allow_unauthenticated = false;
+  bool any_model = false;
+  bool strict_fields = false;
+};
+
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+void check_host(const RunFlags& flags) {
+  if (is_loopback(flags.http.host) || flags.allow_unauthenticated) return;
+  throw Error(Code::kUsage,
+              "--host {} is not a loopback address, expected one for a server without keys",
+              quote(flags.http.host))
+      .set_hint("add --allow-unauthenticated to let everyone in who can reach it");
+}
+
+void choose_log_level(const RunFlags& flags, const CommonFlags& common) {
+  const auto level = log_level_from_name(flags.log_level);
+  if (!level)
+    throw Error(Code::kUsage, "--log-level is {}, expected error, warn, info or debug",
+                quote(flags.log_level));
+  set_log_level(common.quiet ? LogLevel::kError : common.verbose > 1 ? LogLevel::kDebug : *level);
+}
+
+// What the signal thread and the main one share.
+class StopState {
+ public:
+  // A model that is still loading cannot be asked to stop; nothing is lost by leaving.
+  void request_stop() {
+    const std::lock_guard lock(mutex_);
+    if (!serving_) {
+      fmt::print(stderr, "stopped while loading\n");
+      std::fflush(stderr);
+      ::_exit(0);
+    }
+    stop_ = true;
+    changed_.notify_all();
+  }
+  void set_serving() {
+    const std::lock_guard lock(mutex_);
+    serving_ = true;
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return stop_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool serving_ = false;  // guarded by mutex_
+  bool stop_ = false;     // guarded by mutex_
+};
+
+std::string url_of(const server::http::Options& options, uint16_t port) {
+  const bool is_v6 = options.host.find(':') != std::string::npos;
+  return is_v6 ? fmt::format("http://[{}]:{}", options.host, port)
+               : fmt::format("http://{}:{}", options.host, port);
+}
+
+// Lets running requests end, then cuts them off. True if none had to be.
+bool drain(server::App& app, runtime::Engine& engine, server::http::Server& http, int timeout_s) {
+  app.drain();
+  const runtime::EngineStats stats = engine.stats();
+  log_info("draining: {} running, {} waiting, at most {} s", stats.running, stats.waiting,
+           timeout_s);
+  const bool complete = engine.drain(Clock::now() + std::chrono::seconds(timeout_s));
+  engine.stop();
+  constexpr auto kFlush = std::chrono::seconds(2);
+  http.stop_accepting();
+  http.wait_idle(Clock::now() + kFlush);
+  return complete;
+}
+
+int run(RunFlags& flags, const CommonFlags& common) {
+  choose_log_level(flags, common);
+  check_host(flags);
+  flags.http.max_body_bytes = parse_size("--max-body", flags.max_body);
+  StopState state;
+  const StopSignals signals([&state](int) { state.request_stop(); });
+
+  server::App app({.model_ids = flags.model_ids,
+                   .any_model = flags.any_model,
+                   .strict_fields = flags.strict_fields,
+                   .max_pending = flags.max_pending,
+                   .loopback = is_loopback(flags.http.host)});
+  std::unique_ptr<runtime::Engine> engine;
+  std::optional<server::Service> service;
+  // Declared last: requests end before what they use does.
+  server::http::Server http(flags.http, [&app](server::http::Request request,
+                                               std::shared_ptr<server::http::Exchange> exchange) {
+    app.handle(std::move(request), std::move(exchange));
+  });
+  engine = load_model(flags.model, flags.max_pending, !common.quiet);
+  service.emplace(*engine);
+  app.open(*service);
+  state.set_serving();
+  fmt::print(stderr, "ready {} model={} ranks={} concurrency={}\n", url_of(flags.http, http.port()),
+             flags.model_ids.empty() ? service->model_name() : flags.model_ids.front(),
+             engine->model().ranks.size(), engine->memory_plan().max_concurrency);
+  std::fflush(stderr);
+  state.wait();
+  const bool complete = drain(app, *engine, http, flags.drain_timeout);
+  log_info("stopped{}", complete ? "" : "; some requests were cut off");
+  return complete ? 0 : 1;
+}
+
+}  // namespace
+
+std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
+  auto flags = std::make_shared<RunFlags>();
+  add_model_flags(app, &flags->model);
+  app.add_option("--max-concurrency", flags->model.max_concurrency, "requests at once (8)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096).description(""))
+      ->group("Model");
+  const auto add = [&](const char* name, auto& value, const char* text, const char* type) {
+    return app.add_option(name, value, text)->type_name(type)->group("Serving");
+  };
+  add("--host", flags->http.host, "listen address (127.0.0.1)", "ADDR");
+  add("--port", flags->http.port, "listen port; 0 picks a free one (8000)", "N")
+      ->check(CLI::Range(0, 65535).description(""));
+  add("--model-id", flags->model_ids, "public name, repeatable (the model's)", "NAME")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag("--any-model", flags->any_model, "take every model name")->group("Serving");
+  app.add_flag("--strict-fields", flags->strict_fields, "refuse unknown request fields")
+      ->group("Serving");
+  app.add_flag("--allow-unauthenticated", flags->allow_unauthenticated,
+               "listen beyond this machine without keys")
+      ->group("Serving");
+  add("--max-pending", flags->max_pending, "waiting requests (64)", "N");
+  add("--drain-timeout", flags->drain_timeout, "for running requests after a stop signal (30)",
+      "SECONDS")
+      ->check(CLI::Range(0, 86400).description(""));
+  add("--max-body", flags->max_body, "largest request body (64M)", "SIZE");
+  add("--max-connections", flags->http.max_connections, "open connections (1024)", "N")
+      ->check(CLI::Range(1, 1000000).description(""));
+  add("--sse-ping", flags->http.ping_seconds, "silence in a stream before a ping (5)", "SECONDS")
+      ->check(CLI::Range(1, 3600).description(""));
+  add("--client-stall", flags->http.stall_seconds, "a client that reads nothing is cut off (30)",
+      "SECONDS")
+      ->check(CLI::Range(1, 3600).description(""));
+  add("--log-level", flags->log_level, "error, warn, info or debug (info)", "LEVEL");
+  app.footer(
+      "Examples:\n"
+      "  flare run\n"
+      "  flare run model.ninfer --port 8080 --max-concurrency 4\n"
+      "  flare run ./checkpoint --recipe q8 --model-id assistant");
+  return [flags, &common] { return run(*flags, common); };
+}
+
+}  // namespace flare::app

@@ -1,0 +1,14 @@
+// The commands of flare.
+#pragma once
+
+#include <functional>
+
+#include "common/command_line.h"
+
+namespace flare::app {
+
+std::function<int()> declare_run(CLI::App& app, const CommonFlags& common);
+std::function<int()> declare_chat(CLI::App& app, const CommonFlags& common);
+std::function<int()> declare_generate(CLI::App& app, const CommonFlags& common);
+
+}  // namespace flare::app

@@ -1,0 +1,87 @@
+// See model_loading.h.
+#include "flare/model_loading.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "base/error.h"
+#include "prepare/prepare.h"
+
+namespace flare::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Beside the installed program, else where this build came from.
+fs::path bundled_model() {
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  const fs::path installed = program.parent_path().parent_path() / "share/flare/models/nano";
+  if (!program.empty() && fs::exists(installed, ignored)) return installed;
+  return FLARE_BUNDLED_MODEL;
+}
+
+fs::path model_path(const std::string& argument) {
+  if (argument.empty()) return bundled_model();
+  std::error_code ignored;
+  if (!fs::exists(argument, ignored))
+    throw Error(Code::kNotFound,
+                "MODEL {}: no such file or folder, expected a checkpoint folder, a .safetensors "
+                "file or a .ninfer artifact",
+                quote(argument))
+        .set_hint("check the path, or leave MODEL out for the bundled model");
+  return argument;
+}
+
+}  // namespace
+
+void add_model_flags(CLI::App& app, ModelFlags* flags) {
+  app.add_option("MODEL", flags->model,
+                 "checkpoint folder, .safetensors file or .ninfer artifact (the bundled nano)")
+      ->type_name("");
+  app.add_option("--recipe", flags->recipe,
+                 "number formats for a checkpoint: keep, bf16, q8, q4 (keep)")
+      ->type_name("NAME")
+      ->group("Model");
+  app.add_option("--max-context", flags->max_context, "tokens per conversation (the model's)")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber.description(""))
+      ->group("Model");
+  app.add_option("--threads", flags->threads, "worker threads (every usable core)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096).description(""))
+      ->group("Model");
+  app.add_option("--isa", flags->isa,
+                 "highest CPU level to use: v2, v3, v4, vnni, bf16 (the machine's)")
+      ->type_name("LEVEL")
+      ->group("Model");
+}
+
+std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, uint32_t max_pending,
+                                            bool show_plan) {
+  runtime::EngineOptions engine_options;
+  engine_options.cpu.isa = choose_isa(flags.isa);
+  engine_options.cpu.threads = thread_count(flags.threads);
+  engine_options.memory.context_given = flags.max_context != 0;
+  engine_options.memory.concurrency_given = flags.max_concurrency != 0;
+  engine_options.max_pending = max_pending;
+
+  prepare::PrepareOptions options;
+  options.max_context = flags.max_context;
+  if (flags.max_concurrency != 0) options.max_concurrency = flags.max_concurrency;
+  options.exact = flags.exact;
+
+  auto source =
+      prepare::open_source(model_path(flags.model), flags.recipe, engine_options.cpu.threads);
+  auto engine = std::make_unique<runtime::Engine>(prepare::prepare(std::move(source), options),
+                                                  engine_options);
+  if (show_plan) {
+    const package::PreparedModel& model = engine->model();
+    fmt::print(stderr, "model {} from {} · {} · {} threads\n{}\n", model.name, model.source,
+               engine->device_name(), engine_options.cpu.threads,
+               runtime::memory_plan_text(engine->memory_plan()));
+  }
+  return engine;
+}
+
+}  // namespace flare::app
