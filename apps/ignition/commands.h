@@ -11,5 +11,6 @@ std::function<int()> declare_build(CLI::App& app, const CommonFlags& common);
 std::function<int()> declare_inspect(CLI::App& app, const CommonFlags& common);
 std::function<int()> declare_verify(CLI::App& app, const CommonFlags& common);
 std::function<int()> declare_reshard(CLI::App& app, const CommonFlags& common);
+std::function<int()> declare_logits(CLI::App& app, const CommonFlags& common);
 
 }  // namespace flare::app

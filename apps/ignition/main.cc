@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
       {"inspect", "show what an artifact or a checkpoint holds", declare_inspect},
       {"verify", "check an artifact: structure, codes, scales, padding", declare_verify},
       {"reshard", "split an artifact into files of another size", declare_reshard},
+      {"logits", "run token ids and write logits and hidden states", declare_logits},
   };
   return run_program({"ignition", "Prepares models: checkpoints to artifacts.", commands}, argc,
                      argv);

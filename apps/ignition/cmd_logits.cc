@@ -1,0 +1,93 @@
+// `ignition logits MODEL`: runs token ids and writes what the graphs computed.
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <filesystem>
+#include <memory>
+
+#include "base/file.h"
+#include "checkpoint/safetensors.h"
+#include "common/command_line.h"
+#include "ignition/commands.h"
+#include "prepare/prepare.h"
+#include "runtime/forward.h"
+
+namespace flare::app {
+namespace {
+
+struct Flags {
+  std::string model, tokens, output, recipe, isa;
+  uint32_t chunk = 512;
+  int threads = 0;
+  bool hidden = false, exact = false, force = false;
+};
+
+// Ids from a list (comma or white space between them) or from a file that holds one.
+std::vector<int32_t> parse_tokens(const std::string& argument) {
+  std::string text = argument;
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(argument, ignored)) text = read_text_file(argument, 64u << 20);
+  std::vector<int32_t> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    if (*at == ',' || std::isspace(static_cast<unsigned char>(*at))) {
+      ++at;
+      continue;
+    }
+    int32_t id = 0;
+    const auto [next, ec] = std::from_chars(at, end, id);
+    if (ec != std::errc() || id < 0)
+      throw Error(Code::kUsage, "--tokens: {} is no token id",
+                  quote(std::string_view(at, static_cast<size_t>(std::min<ptrdiff_t>(end - at, 20)))));
+    ids.push_back(id);
+    at = next;
+  }
+  return ids;
+}
+
+Bytes bytes_of(const auto& values) { return std::as_bytes(std::span(values)); }
+
+int run(const Flags& flags, const CommonFlags& common) {
+  const std::vector<int32_t> tokens = parse_tokens(flags.tokens);
+  const int threads = thread_count(flags.threads);
+  prepare::PrepareOptions options;
+  options.exact = flags.exact;
+  options.taps = flags.hidden;
+  options.all_logits = true;
+  options.max_concurrency = 1;
+  options.prefill_chunk = std::clamp<uint32_t>(flags.chunk, 1, 4096);
+  const package::PreparedModel model =
+      prepare::prepare(prepare::open_source(flags.model, flags.recipe, threads), options);
+  runtime::StepRunner runner(model, {{threads, choose_isa(flags.isa)}, {}, /*all_logits=*/true});
+  const runtime::ForwardResult result = runtime::forward(runner, model, tokens, options.prefill_chunk);
+
+  using checkpoint::DType;
+  std::vector<checkpoint::NamedTensor> tensors;
+  tensors.push_back({"input_ids", DType::kI32, {tokens.size()}, bytes_of(tokens)});
+  tensors.push_back({"logits", DType::kF32, {tokens.size(), model.vocab_size}, bytes_of(result.logits)});
+  for (size_t k = 0; k < result.taps.size(); ++k)
+    tensors.push_back({result.tap_names[k], DType::kF32,
+                       {tokens.size(), result.taps[k].size() / tokens.size()}, bytes_of(result.taps[k])});
+  checkpoint::write_safetensors(flags.output, tensors, {}, flags.force);
+  print_result(common, Json::object({{"output", flags.output}, {"tokens", tokens.size()}}),
+               fmt::format("{}: logits of {} tokens\n", flags.output, tokens.size()));
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> declare_logits(CLI::App& app, const CommonFlags& common) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("model", flags->model, "artifact or checkpoint")->required();
+  app.add_option("--tokens", flags->tokens, "token ids, or a file of them")->required();
+  app.add_option("--output", flags->output, "safetensors file to write")->required();
+  app.add_flag("--hidden", flags->hidden, "write hidden.K and hidden.final too");
+  app.add_option("--chunk", flags->chunk, "prompt rows per step (512)");
+  app.add_flag("--exact", flags->exact, "f32 reference arithmetic");
+  app.add_option("--recipe", flags->recipe, "format recipe of a checkpoint (keep)");
+  app.add_option("--threads", flags->threads, "workers (all cores)");
+  app.add_option("--isa", flags->isa, "highest CPU level to use: v2, v3, v4, vnni, bf16");
+  return [flags, &common] { return run(*flags, common); };
+}
+
+}  // namespace flare::app
