@@ -44,13 +44,12 @@ std::vector<float> random_floats(int64_t n) {
 double seconds_of(Team& team, KernelId id, Isa isa, const std::vector<OperandView>& operands,
                   const std::vector<graph::Immediate>& immediates, const StepInputs& step) {
   LaunchArgs args{.operands = operands, .immediates = immediates, .step = &step};
-  std::vector<float> workspace(
-      kernel_info(id).workspace_bytes(args, team.size()) / sizeof(float) + 1);
+  std::vector<float> workspace(kernel_info(id).workspace_bytes(args, team.size()) / sizeof(float) +
+                               1);
   args.workspace = {reinterpret_cast<std::byte*>(workspace.data()),
                     workspace.size() * sizeof(float)};
   const KernelFn fn = kernel_function(id, isa);
-  return fastest_seconds(team, kRuns,
-                         [&] { team.run([&](Member& member) { fn(args, member); }); });
+  return fastest_seconds(team, kRuns, [&] { team.run([&](Member& member) { fn(args, member); }); });
 }
 
 // rows queries behind `past` tokens of one sequence.
@@ -136,9 +135,8 @@ void gated_delta(Team& team, Isa isa, int32_t sequences, int32_t rows) {
                  step);
   if (rows == 1) {
     const double bytes = 2.0 * sequences * state_floats * sizeof(float);
-    const double peak =
-        read_bandwidth(team, {reinterpret_cast<const std::byte*>(states.data()),
-                              states.size() * sizeof(float)});
+    const double peak = read_bandwidth(
+        team, {reinterpret_cast<const std::byte*>(states.data()), states.size() * sizeof(float)});
     fmt::print("gated_delta decode {} sequences: {:6.2f} GB/s of state (in and out), {:3.0f} %\n",
                sequences, bytes / s / 1e9, 100 * bytes / s / peak);
     return;
@@ -146,9 +144,10 @@ void gated_delta(Team& team, Isa isa, int32_t sequences, int32_t rows) {
   // What the recurrence would do: decay apart, two reads and a write of S, a product each.
   const double operations = static_cast<double>(step.n_rows) * kValues * kWidth * kWidth * 6;
   const double peak = peak_operations(team, isa, Arithmetic::kF32);
-  fmt::print("gated_delta prefill {} rows: {:6.1f} GFLOP/s of the recurrence's, {:3.0f} %, "
-             "{:.2f} µs a row\n",
-             rows, operations / s / 1e9, 100 * operations / s / peak, s * 1e6 / step.n_rows);
+  fmt::print(
+      "gated_delta prefill {} rows: {:6.1f} GFLOP/s of the recurrence's, {:3.0f} %, "
+      "{:.2f} µs a row\n",
+      rows, operations / s / 1e9, 100 * operations / s / peak, s * 1e6 / step.n_rows);
 }
 
 void launches(int threads, Isa isa) {
@@ -167,8 +166,8 @@ void launches(int threads, Isa isa) {
   step.n_rows = 1;
   Team one(1);  // for fastest_seconds' choice of clock only
   Team two(2);
-  const double s = fastest_seconds(threads == 1 ? one : two, 20,
-                                   [&] { backend->replay(*instance, step); });
+  const double s =
+      fastest_seconds(threads == 1 ? one : two, 20, [&] { backend->replay(*instance, step); });
   fmt::print("replay, {} threads: {:.3f} µs a launch\n", threads, s * 1e6 / kLaunches);
 }
 

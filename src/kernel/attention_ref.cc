@@ -52,7 +52,8 @@ void attention_ref(const LaunchArgs& args) {
         for (int64_t i = 0; i < dv; ++i)
           out[i] += weight * page_value(args, args.operands[2], b, head, dv, j, i);
       }
-      for (int64_t i = 0; i < dv; ++i) o.f32_out(t)[h * dv + i] = static_cast<float>(out[i] / total);
+      for (int64_t i = 0; i < dv; ++i)
+        o.f32_out(t)[h * dv + i] = static_cast<float>(out[i] / total);
     }
   }
 }

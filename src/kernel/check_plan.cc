@@ -30,9 +30,14 @@ enum class Kind : uint8_t {
   kRow,       // f32 field
 };
 std::string_view kind_text(Kind kind) {
-  constexpr std::string_view kText[] = {
-      "an f32 value",     "a weight",          "a constant",         "a constant or nothing",
-      "i32 step indices", "sampling parameters", "an f32 or bf16 page region", "an f32 row field"};
+  constexpr std::string_view kText[] = {"an f32 value",
+                                        "a weight",
+                                        "a constant",
+                                        "a constant or nothing",
+                                        "i32 step indices",
+                                        "sampling parameters",
+                                        "an f32 or bf16 page region",
+                                        "an f32 row field"};
   return kText[static_cast<int>(kind)];
 }
 
@@ -175,8 +180,8 @@ class LaunchCheck {
                           std::to_string(bindings_.constants.size()));
     const Constant& c = bindings_.constants[o.index];
     if (c.rows < 1 || c.cols < 1 ||
-        c.values.size() != checked_mul(static_cast<uint64_t>(c.rows),
-                                       static_cast<uint64_t>(c.cols), "constant"))
+        c.values.size() !=
+            checked_mul(static_cast<uint64_t>(c.rows), static_cast<uint64_t>(c.cols), "constant"))
       fail_operand(i, "names a constant of " + std::to_string(c.values.size()) + " values, " +
                           std::to_string(c.rows) + " × " + std::to_string(c.cols) + " expected");
   }
@@ -211,8 +216,7 @@ class LaunchCheck {
   uint64_t cols(uint32_t i) const {
     const Operand& o = operands_[i];
     if (o.space == Space::kWeight) return bindings_.weights[o.index].cols;
-    if (o.space == Space::kConst)
-      return static_cast<uint64_t>(bindings_.constants[o.index].cols);
+    if (o.space == Space::kConst) return static_cast<uint64_t>(bindings_.constants[o.index].cols);
     return o.cols;
   }
   void want_cols(uint32_t i, uint64_t expected) const {
@@ -227,8 +231,8 @@ class LaunchCheck {
   }
   void want_extent(uint32_t i, graph::Extent extent) const {
     if (operands_[i].extent != extent)
-      fail_operand(i, "has rows '" + std::string(graph::extent_name(operands_[i].extent)) +
-                          "', '" + std::string(graph::extent_name(extent)) + "' expected");
+      fail_operand(i, "has rows '" + std::string(graph::extent_name(operands_[i].extent)) + "', '" +
+                          std::string(graph::extent_name(extent)) + "' expected");
   }
   void want_io(uint32_t i, graph::Io io) const {
     if (operands_[i].index != static_cast<uint32_t>(io))
@@ -245,8 +249,7 @@ class LaunchCheck {
   void want_apart(uint32_t a, uint32_t b) const {
     if (operands_[a].space == Space::kArena && operands_[b].space == Space::kArena &&
         operands_[a].offset == operands_[b].offset)
-      fail_operand(b, "has the place of operand " + std::to_string(a) +
-                          ", another one expected");
+      fail_operand(b, "has the place of operand " + std::to_string(a) + ", another one expected");
   }
   // A count among the immediates, 1 … 2^24.
   uint64_t count(uint32_t i) const {

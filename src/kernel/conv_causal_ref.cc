@@ -22,8 +22,7 @@ void conv_causal_ref(const LaunchArgs& args) {
       for (int64_t t = 0; t < rows; ++t) line.push_back(u.f32(begin + t)[ch]);
       for (int64_t t = 0; t < rows; ++t) {
         double sum = 0;
-        for (int64_t j = 0; j < w.rows; ++j)
-          sum += static_cast<double>(w.f32(j)[ch]) * line[t + j];
+        for (int64_t j = 0; j < w.rows; ++j) sum += static_cast<double>(w.f32(j)[ch]) * line[t + j];
         if (args.immediates[0].i == 1) sum = sum / (1 + std::exp(-sum));
         c.f32_out(begin + t)[ch] = static_cast<float>(sum);
       }

@@ -28,6 +28,7 @@ const Case kCases[] = {
     {{{0, 130}, {2, 5}}, 3, 100, 1},
     {{{1, 4}}, 1, 20, 0},
     {{{1, 2}, {1, 1}}, 7, 20, 1},
+    {{{1, 2}, {0, 9}}, 4, 600, 1},
 };
 
 TEST(ConvCausal, FollowsTheOracleAndLeavesTheTail) {
@@ -50,8 +51,8 @@ TEST(ConvCausal, FollowsTheOracleAndLeavesTheTail) {
           testing::state(graph::Space::kRow, graph::DType::kF32, kOffset, tail), out.view()};
     };
     Array expected(u.rows(), c.cols);
-    conv_causal_ref({.operands = operands(expected), .immediates = immediates,
-                     .step = &step.inputs});
+    conv_causal_ref(
+        {.operands = operands(expected), .immediates = immediates, .step = &step.inputs});
     const auto after = step.memory;
     for (Isa isa : testing::levels()) {
       Array first;

@@ -54,8 +54,8 @@ void check_binary(KernelId id, Oracle oracle, double relative, bool may_be_secon
     oracle({.operands = reference});
     for (Isa isa : testing::levels())
       for (int team : {1, 2, 3}) {
-        SCOPED_TRACE(::testing::Message() << isa_name(isa) << " team " << team << " " << s.rows
-                                          << "×" << s.cols);
+        SCOPED_TRACE(::testing::Message()
+                     << isa_name(isa) << " team " << team << " " << s.rows << "×" << s.cols);
         Array z(s.rows, s.cols);
         const std::vector<OperandView> operands = {x.view(), y.view(), z.view()};
         testing::run_kernel(id, isa, team, operands, {}, nullptr);
@@ -148,9 +148,7 @@ void check_norm(KernelId id, Oracle oracle, bool gated, int64_t offset, float we
   }
 }
 
-TEST(RmsNorm, FollowsTheOraclePlain) {
-  check_norm(KernelId::kRmsNorm, rms_norm_ref, false, 0, 2);
-}
+TEST(RmsNorm, FollowsTheOraclePlain) { check_norm(KernelId::kRmsNorm, rms_norm_ref, false, 0, 2); }
 TEST(RmsNorm, FollowsTheOracleWithOffset) {
   check_norm(KernelId::kRmsNorm, rms_norm_ref, false, 1, 2);
 }
@@ -169,9 +167,7 @@ TEST(RmsNorm, ZeroWeightsGiveZeroOrTheBareNorm) {
       for (int i = 0; i < 4; ++i) EXPECT_EQ(y.row(0)[i], offset == 1 ? values[i] : 0.0f);
     }
 }
-TEST(GatedNorm, FollowsTheOracle) {
-  check_norm(KernelId::kGatedNorm, gated_norm_ref, true, 0, 2);
-}
+TEST(GatedNorm, FollowsTheOracle) { check_norm(KernelId::kGatedNorm, gated_norm_ref, true, 0, 2); }
 
 TEST(GatherRows, CopiesBits) {
   std::mt19937 random(kSeed);

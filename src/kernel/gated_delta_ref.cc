@@ -25,7 +25,8 @@ void gated_delta_ref(const LaunchArgs& args) {
   const int64_t dv = args.immediates[3].i;
   for (int32_t s = 0; s < step.n_sequences; ++s)
     for (int64_t h = 0; h < nv; ++h) {
-      float* stored = reinterpret_cast<float*>(step.rows[s] + args.operands[5].offset) + h * dk * dv;
+      float* stored =
+          reinterpret_cast<float*>(step.rows[s] + args.operands[5].offset) + h * dk * dv;
       std::vector<double> state(stored, stored + dk * dv);
       for (int64_t t = step.sequence_begin[s]; t < step.sequence_begin[s + 1]; ++t) {
         const float* c = args.operands[0].f32(t);
@@ -33,11 +34,11 @@ void gated_delta_ref(const LaunchArgs& args) {
         const auto q = unit(c + k_head * dk, dk, 1 / std::sqrt(static_cast<double>(dk)));
         const auto k = unit(c + (nk + k_head) * dk, dk, 1);
         const float* v = c + 2 * nk * dk + h * dv;
-        const double x = static_cast<double>(args.operands[1].f32(t)[h]) +
-                         args.operands[4].f32()[h];
+        const double x =
+            static_cast<double>(args.operands[1].f32(t)[h]) + args.operands[4].f32()[h];
         const double softplus = x > 20 ? x : std::log1p(std::exp(x));
-        const double decay = std::exp(-std::exp(static_cast<double>(args.operands[3].f32()[h])) *
-                                      softplus);
+        const double decay =
+            std::exp(-std::exp(static_cast<double>(args.operands[3].f32()[h])) * softplus);
         const double beta = 1 / (1 + std::exp(-static_cast<double>(args.operands[2].f32(t)[h])));
         for (int64_t j = 0; j < dv; ++j) {
           double m = 0;

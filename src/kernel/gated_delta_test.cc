@@ -94,8 +94,8 @@ TEST(GatedDelta, FollowsTheOracleWithTheSameBitsForEveryTeam) {
   for (const Case& c : kCases) {
     Problem p(c, random);
     Array expected(p.conv.rows(), c.nv * c.dv);
-    gated_delta_ref({.operands = p.operands(expected), .immediates = p.immediates,
-                     .step = &p.step.inputs});
+    gated_delta_ref(
+        {.operands = p.operands(expected), .immediates = p.immediates, .step = &p.step.inputs});
     const Array state = p.states();
     for (Isa isa : testing::levels()) {
       Array first;

@@ -134,8 +134,7 @@ inline void run_kernel(KernelId id, Isa isa, int n_members, std::span<const Oper
   LaunchArgs args{.operands = operands, .immediates = immediates, .step = step};
   const KernelInfo& info = kernel_info(id);
   constexpr size_t kTail = 64;
-  const size_t bytes =
-      info.workspace_bytes == nullptr ? 0 : info.workspace_bytes(args, n_members);
+  const size_t bytes = info.workspace_bytes == nullptr ? 0 : info.workspace_bytes(args, n_members);
   std::vector<std::byte> workspace(bytes + 2 * kTail, std::byte{0xFF});
   const size_t shift = -reinterpret_cast<uintptr_t>(workspace.data()) % kTail;
   args.workspace = MutableBytes(workspace.data() + shift, bytes);
@@ -170,8 +169,7 @@ class Step {
     std::vector<size_t> order(n_pages);
     for (size_t i = 0; i < n_pages; ++i) order[i] = i;
     std::shuffle(order.begin(), order.end(), random);
-    std::byte* base =
-        memory.data() + (-reinterpret_cast<uintptr_t>(memory.data()) % 64);
+    std::byte* base = memory.data() + (-reinterpret_cast<uintptr_t>(memory.data()) % 64);
     size_t next = 0;
     for (const Sequence& s : sequences) {
       pages_.emplace_back();
@@ -195,9 +193,7 @@ class Step {
   Step& operator=(const Step&) = delete;
 
   // The sequence's f32 field at `offset` of its continuation row.
-  float* field(int64_t b, uint64_t offset) {
-    return reinterpret_cast<float*>(rows_[b] + offset);
-  }
+  float* field(int64_t b, uint64_t offset) { return reinterpret_cast<float*>(rows_[b] + offset); }
   const std::vector<std::byte*>& pages(int64_t b) const { return pages_[b]; }
 
   StepInputs inputs;

@@ -19,16 +19,13 @@ TEST(Philox, GivesTheKnownAnswers) {
   };
   const Answer answers[] = {
       {0, {0, 0, 0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
-      {~0ull,
-       {~0u, ~0u, ~0u, ~0u},
-       {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+      {~0ull, {~0u, ~0u, ~0u, ~0u}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
       {0x299f31d0a4093822ull,
        {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
        {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
   };
   for (const Answer& a : answers) {
-    const Philox p =
-        philox4x32_10(a.key, a.counter[0], a.counter[1], a.counter[2], a.counter[3]);
+    const Philox p = philox4x32_10(a.key, a.counter[0], a.counter[1], a.counter[2], a.counter[3]);
     for (int i = 0; i < 4; ++i) EXPECT_EQ(p.word[i], a.word[i]);
   }
 }

@@ -209,7 +209,8 @@ class CpuBackend final : public Backend {
         } else if (v.space == Space::kIo) {
           v.rows = live_rows(o.extent);
           fill_io(v, o.index, *inputs_);
-          wanted = wanted && (v.data != nullptr || o.index < static_cast<uint32_t>(graph::Io::kTaps));
+          wanted =
+              wanted && (v.data != nullptr || o.index < static_cast<uint32_t>(graph::Io::kTaps));
         }
       }
       if (!wanted) continue;  // a tap that nobody asked for

@@ -20,7 +20,6 @@ using graph::Operand;
 using graph::Plan;
 using graph::Space;
 
-
 constexpr uint32_t kCols = 48;
 constexpr int32_t kCapacity = 8;
 
@@ -72,8 +71,8 @@ struct Model {
     launch(p, KernelId::kRmsNorm, {arena(0), {Space::kConst}, arena(bytes)},
            {graph::real(1e-6), graph::integer(0)});
     launch(p, KernelId::kAdd, {arena(0), arena(bytes), arena(0)}, {});
-    launch(p, KernelId::kTap,
-           {arena(0), io(Io::kTaps, graph::DType::kF32, Extent::kRows, kCols)}, {});
+    launch(p, KernelId::kTap, {arena(0), io(Io::kTaps, graph::DType::kF32, Extent::kRows, kCols)},
+           {});
     return p;
   }
   std::vector<float> table;

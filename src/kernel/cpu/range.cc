@@ -66,8 +66,8 @@ class MappedRange final : public Range {
  private:
   void check(uint64_t offset, uint64_t length) const {
     if (offset > bytes_ || length > bytes_ - offset)
-      throw Error(Code::kInternal, "range: [{}, {}+{}) leaves its {} bytes", offset, offset,
-                  length, bytes_);
+      throw Error(Code::kInternal, "range: [{}, {}+{}) leaves its {} bytes", offset, offset, length,
+                  bytes_);
   }
   [[noreturn]] static void fail(uint64_t length) {
     throw Error(Code::kDoesNotFit, "backing {} bytes of memory: {}", length, std::strerror(errno));

@@ -4,7 +4,7 @@
 inline constexpr int kLanes = FLARE_LANES;
 typedef float VF __attribute__((vector_size(4 * FLARE_LANES)));
 typedef int32_t VI __attribute__((vector_size(4 * FLARE_LANES)));
-typedef double VD __attribute__((vector_size(4 * FLARE_LANES)));   // half as many lanes
+typedef double VD __attribute__((vector_size(4 * FLARE_LANES)));  // half as many lanes
 typedef int64_t VL __attribute__((vector_size(4 * FLARE_LANES)));
 inline constexpr int kDoubles = FLARE_LANES / 2;
 
@@ -18,12 +18,8 @@ inline VF load_n(const float* p, int64_t n) {
 inline void store_n(float* p, VF v, int64_t n) {
   _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), (__m512)v);
 }
-inline VF fma(VF a, VF b, VF c) {
-  return (VF)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-}
-inline VD fma(VD a, VD b, VD c) {
-  return (VD)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
-}
+inline VF fma(VF a, VF b, VF c) { return (VF)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+inline VD fma(VD a, VD b, VD c) { return (VD)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c); }
 // The second operand where either is NaN.
 inline VF max(VF a, VF b) { return (VF)_mm512_max_ps((__m512)a, (__m512)b); }
 inline VF min(VF a, VF b) { return (VF)_mm512_min_ps((__m512)a, (__m512)b); }
@@ -37,8 +33,7 @@ inline void store_u16(uint16_t* p, VI v) {
 // Sum of the four 128-bit quarters.
 inline __m128 fold128(VF v) {
   const __m512 w = (__m512)v;
-  const __m256 half =
-      _mm256_add_ps(_mm512_castps512_ps256(w), _mm512_extractf32x8_ps(w, 1));
+  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(w), _mm512_extractf32x8_ps(w, 1));
   return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
 }
 inline VF unpack_low(VF a, VF b) { return (VF)_mm512_unpacklo_ps((__m512)a, (__m512)b); }
@@ -50,19 +45,13 @@ inline VF pair_high(VF a, VF b) {
   return (VF)_mm512_shuffle_ps((__m512)a, (__m512)b, _MM_SHUFFLE(3, 2, 3, 2));
 }
 // Bit i: a[i] >= b[i].
-inline uint32_t mask_ge(VF a, VF b) {
-  return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GE_OQ);
-}
+inline uint32_t mask_ge(VF a, VF b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GE_OQ); }
 #elif FLARE_LANES == 8
 inline VF splat(float x) { return (VF)_mm256_set1_ps(x); }
 inline VF load(const float* p) { return (VF)_mm256_loadu_ps(p); }
 inline void store(float* p, VF v) { _mm256_storeu_ps(p, (__m256)v); }
-inline VF fma(VF a, VF b, VF c) {
-  return (VF)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-}
-inline VD fma(VD a, VD b, VD c) {
-  return (VD)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
-}
+inline VF fma(VF a, VF b, VF c) { return (VF)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+inline VD fma(VD a, VD b, VD c) { return (VD)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c); }
 inline VF max(VF a, VF b) { return (VF)_mm256_max_ps((__m256)a, (__m256)b); }
 inline VF min(VF a, VF b) { return (VF)_mm256_min_ps((__m256)a, (__m256)b); }
 inline VF load_bf16(const uint16_t* p) {
@@ -87,8 +76,7 @@ inline VF pair_high(VF a, VF b) {
   return (VF)_mm256_shuffle_ps((__m256)a, (__m256)b, _MM_SHUFFLE(3, 2, 3, 2));
 }
 inline uint32_t mask_ge(VF a, VF b) {
-  return static_cast<uint32_t>(
-      _mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_GE_OQ)));
+  return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_GE_OQ)));
 }
 #else
 inline VF splat(float x) { return (VF)_mm_set1_ps(x); }

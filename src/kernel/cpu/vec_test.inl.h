@@ -1,3 +1,5 @@
+// What vec_test.cc asks of the vector header, included once per level.
+
 void exp_of(const float* x, int64_t n, float* out) {
   for (int64_t i = 0; i < n; i += kLanes) {
     const int64_t live = min64(kLanes, n - i);

@@ -1,3 +1,4 @@
+// The body of add, included once per level.
 #include "kernel/cpu/blocks.inl.h"
 
 struct AddForm {

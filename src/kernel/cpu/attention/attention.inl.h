@@ -1,3 +1,6 @@
+// The body of attention, included once per level: scores, online softmax and weighted values of one
+// unit (layout.h) at a time.
+
 // Rows of a tile: with four keys or four value vectors the sums fill the register file.
 inline constexpr int kRowTile = kLanes == 16 ? 4 : 2;
 inline constexpr int kPanelVectors = 4;
@@ -95,8 +98,7 @@ inline void score_rows(const AttentionMember& m, int64_t dk, int64_t rows,
     score_tile<kRowTile, Source>(m.queries + r * dk, keys, dk,
                                  m.scores + r * attention::kBlockTokens + t);
   for (; r < rows; ++r)
-    score_tile<1, Source>(m.queries + r * dk, keys, dk,
-                          m.scores + r * attention::kBlockTokens + t);
+    score_tile<1, Source>(m.queries + r * dk, keys, dk, m.scores + r * attention::kBlockTokens + t);
 }
 
 // Rows up to which widening in registers, once a tile, costs less than through a buffer.
@@ -281,10 +283,9 @@ inline void sum_chunk(const LaunchArgs& args, const attention::Shape& shape,
   for (int64_t token = begin; token < end;) {
     const int64_t slot = token % step.page_tokens;
     // Blocks end at multiples of kBlockTokens within their page, wherever the rows begin.
-    const int64_t n =
-        min64(min64(attention::kBlockTokens - slot % attention::kBlockTokens,
-                    step.page_tokens - slot),
-              end - token);
+    const int64_t n = min64(
+        min64(attention::kBlockTokens - slot % attention::kBlockTokens, step.page_tokens - slot),
+        end - token);
     if (token + n > first_seen) {
       const std::byte* page = step.page_tables[unit.sequence][token / step.page_tokens];
       const int64_t record = unit.kv_head * step.page_tokens + slot;
@@ -295,8 +296,7 @@ inline void sum_chunk(const LaunchArgs& args, const attention::Shape& shape,
         soften_row(p, shape, r, m.scores + r * attention::kBlockTokens, n, low,
                    min64(n, position + 1 - token));
       }
-      weigh_block(m, p, shape, rows, page + v_region.offset + record * v_bytes, v_bytes, v_bf16,
-                  n);
+      weigh_block(m, p, shape, rows, page + v_region.offset + record * v_bytes, v_bytes, v_bf16, n);
     }
     token += n;
   }
@@ -360,8 +360,8 @@ void attention(const LaunchArgs& args, Member& member) {
       if (task % count != member.index()) continue;
       if (!loaded) load_queries(args, shape, unit, m.queries);
       loaded = true;
-      const Partial part = partial_at(
-          shared + (u * attention::kMaxChunks + c) * shape.partial_floats(), shape);
+      const Partial part =
+          partial_at(shared + (u * attention::kMaxChunks + c) * shape.partial_floats(), shape);
       sum_chunk(args, shape, unit, m, part, c * chunks.tokens, (c + 1) * chunks.tokens);
     }
   }
@@ -372,10 +372,10 @@ void attention(const LaunchArgs& args, Member& member) {
     const ChunkRange chunks = chunks_of(args, unit);
     clear_partial(m.total, shape, unit.n_rows * shape.group);
     for (int64_t c = chunks.first; c <= chunks.last; ++c)
-      fold_partial(m.total,
-                   partial_at(shared + (u * attention::kMaxChunks + c) * shape.partial_floats(),
-                              shape),
-                   shape, unit.n_rows * shape.group);
+      fold_partial(
+          m.total,
+          partial_at(shared + (u * attention::kMaxChunks + c) * shape.partial_floats(), shape),
+          shape, unit.n_rows * shape.group);
     write_rows(args, shape, unit, m.total);
   }
 }

@@ -1,3 +1,4 @@
+// The body of gate_mul, included once per level.
 #include "kernel/cpu/blocks.inl.h"
 
 struct GateMulForm {

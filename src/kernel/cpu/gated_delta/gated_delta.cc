@@ -21,12 +21,13 @@ struct Gates {
   float beta;
 };
 Gates gates_of(const LaunchArgs& args, int64_t t, int64_t head) {
-  const double x = static_cast<double>(args.operands[1].f32(t)[head]) + args.operands[4].f32()[head];
+  const double x =
+      static_cast<double>(args.operands[1].f32(t)[head]) + args.operands[4].f32()[head];
   const double softplus = x > 20 ? x : std::log1p(std::exp(x));
   Gates gates;
   gates.log_decay = -std::exp(static_cast<double>(args.operands[3].f32()[head])) * softplus;
-  gates.beta = static_cast<float>(
-      1 / (1 + std::exp(-static_cast<double>(args.operands[2].f32(t)[head]))));
+  gates.beta =
+      static_cast<float>(1 / (1 + std::exp(-static_cast<double>(args.operands[2].f32(t)[head]))));
   return gates;
 }
 

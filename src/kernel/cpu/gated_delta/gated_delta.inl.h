@@ -1,3 +1,6 @@
+// The body of gated_delta, included once per level: one unit is a V head of a sequence, in steps or
+// in chunks.
+
 using gated_delta_layout::kChunk;
 using gated_delta_layout::Shape;
 
@@ -145,8 +148,7 @@ inline void product_tile(const float* a, int64_t row_step, const float* b, int64
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v)
-      acc[r][v] = add ? load(c + r * stride_c + v * kLanes) : splat(0);
+    for (int v = 0; v < V; ++v) acc[r][v] = add ? load(c + r * stride_c + v * kLanes) : splat(0);
   for (int64_t i = 0; i < inner; ++i) {
     VF row[V];
 #pragma GCC unroll 4
@@ -183,11 +185,11 @@ inline void product(const float* a, int64_t row_step, int64_t rows, const float*
     }
     for (; r < rows; ++r) {
       if (wide) {
-        product_tile<1, 4>(a + r * row_step, row_step, b + j, stride_b, inner,
-                           c + r * stride_c + j, stride_c, add);
+        product_tile<1, 4>(a + r * row_step, row_step, b + j, stride_b, inner, c + r * stride_c + j,
+                           stride_c, add);
       } else {
-        product_tile<1, 1>(a + r * row_step, row_step, b + j, stride_b, inner,
-                           c + r * stride_c + j, stride_c, add);
+        product_tile<1, 1>(a + r * row_step, row_step, b + j, stride_b, inner, c + r * stride_c + j,
+                           stride_c, add);
       }
     }
     j += wide ? 4 * kLanes : kLanes;
@@ -196,8 +198,8 @@ inline void product(const float* a, int64_t row_step, int64_t rows, const float*
 
 // q̂, k̂, k̂ᵀ and the gates of a chunk's n rows.
 // gates: e^{G_t}, β, e^{G_C − G_t}; sums: G_t, in double so that differences keep their bits.
-inline void load_chunk(const LaunchArgs& args, const Shape& s, const DeltaBuffers& b,
-                       int64_t begin, int64_t n, int64_t head, double* sums) {
+inline void load_chunk(const LaunchArgs& args, const Shape& s, const DeltaBuffers& b, int64_t begin,
+                       int64_t n, int64_t head, double* sums) {
   double sum = 0;
   for (int64_t t = 0; t < n; ++t) {
     load_row(args, s, begin + t, head, b.q + t * s.dk, b.k + t * s.dk);
@@ -289,8 +291,7 @@ inline void delta_chunk(const LaunchArgs& args, const Shape& s, const DeltaBuffe
             width, true);
   }
   const VF decay = splat(b.gates[n - 1]);
-  for (int64_t i = 0; i < s.dk * width; i += kLanes)
-    store(b.state + i, load(b.state + i) * decay);
+  for (int64_t i = 0; i < s.dk * width; i += kLanes) store(b.state + i, load(b.state + i) * decay);
   product(b.kt_w, kChunk, s.dk, b.delta, width, n, b.state, width, width, true);
   for (int64_t t = 0; t < n; ++t)
     __builtin_memcpy(args.operands[6].f32_out(begin + t) + head * s.dv, b.out + t * width,

@@ -1,3 +1,4 @@
+// The body of gated_norm, included once per level: one unit is a row's head.
 #include "kernel/cpu/norm.inl.h"
 
 void gated_norm(const LaunchArgs& args, Member& member) {

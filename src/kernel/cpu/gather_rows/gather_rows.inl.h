@@ -1,3 +1,5 @@
+// The body of gather_rows, included once per level.
+
 void gather_rows(const LaunchArgs& args, Member& member) {
   const OperandView& x = args.operands[0];
   const int32_t* rows = args.operands[1].i32();

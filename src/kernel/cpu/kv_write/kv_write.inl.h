@@ -1,3 +1,5 @@
+// The body of kv_write, included once per level: one unit is a token row.
+
 // One head's record of one token.
 inline void write_record(const float* in, std::byte* region, bool bf16, int64_t record,
                          int64_t width) {

@@ -1,3 +1,4 @@
+// The body of rms_norm, included once per level: one unit is a row's group of columns.
 #include "kernel/cpu/norm.inl.h"
 
 void rms_norm(const LaunchArgs& args, Member& member) {

@@ -1,3 +1,5 @@
+// The body of rope, included once per level: a row's cos and sin are worked out once for its heads.
+
 inline constexpr int64_t kPairBlock = 64;
 
 // cos and sin of kDoubles angles below 2^20·π/2 in magnitude, to 1e-13 absolute.
@@ -97,8 +99,7 @@ void rope(const LaunchArgs& args, Member& member) {
     }
     if (x.data == y.data) continue;
     for (int64_t head = 0; head < x.cols / width; ++head)
-      __builtin_memcpy(y.f32_out(t) + head * width + 2 * half,
-                       x.f32(t) + head * width + 2 * half,
+      __builtin_memcpy(y.f32_out(t) + head * width + 2 * half, x.f32(t) + head * width + 2 * half,
                        static_cast<size_t>(width - 2 * half) * 4);
   }
 }

@@ -52,8 +52,8 @@ void apply_penalties(const SampleParams& p, int64_t vocabulary, const RowBuffers
   if (p.presence_penalty != 0 || p.frequency_penalty != 0)
     for_each_distinct(p.history + p.n_prompt, p.n_history - p.n_prompt, vocabulary, buffers.counts,
                       [&](int32_t id, int32_t count) {
-                        logits[id] -= p.presence_penalty +
-                                      p.frequency_penalty * static_cast<float>(count);
+                        logits[id] -=
+                            p.presence_penalty + p.frequency_penalty * static_cast<float>(count);
                       });
 }
 
@@ -97,8 +97,7 @@ class Ranking {
             std::sort(first, first + sorted_, before);
       return found_ > sorted_ || !complete_;
     }
-    const int64_t wanted =
-        std::min(found_, sorted_ == 0 ? kFirstSorted : sorted_ * kSortGrowth);
+    const int64_t wanted = std::min(found_, sorted_ == 0 ? kFirstSorted : sorted_ * kSortGrowth);
     if (wanted < found_)
       std::nth_element(first + sorted_, first + (wanted - 1), first + found_, before);
     std::sort(first + sorted_, first + wanted, before);
@@ -176,8 +175,7 @@ int32_t sample_row(const float* logits, int64_t vocabulary, const SampleParams& 
     return static_cast<int32_t>(std::find(begin, begin + legal, top) - begin);
   }
   Ranking ranking(buffers, legal, passes, top, p.temperature);
-  double mass =
-      p.top_k > 0 ? 0 : passes.total(buffers.logits, legal, top, 1.0f / p.temperature);
+  double mass = p.top_k > 0 ? 0 : passes.total(buffers.logits, legal, top, 1.0f / p.temperature);
   const int64_t kept = kept_ranks(ranking, p, mass);
   const double target = uniform(p) * mass;
   double sum = 0;

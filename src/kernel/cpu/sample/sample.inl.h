@@ -1,3 +1,5 @@
+// The body of sample, included once per level: the passes over whole rows for draw.h.
+
 namespace {
 
 inline VI mask_lanes(uint32_t bits) {
@@ -14,8 +16,7 @@ void copy_legal(const float* logits, const uint32_t* mask, int64_t n, float* out
     VF v = live == kLanes ? load(logits + i) : load_n(logits + i, live);
     v = max(v, never);
     v = min(v, splat(__FLT_MAX__));
-    if (mask != nullptr)
-      v = mask_lanes(mask[i / 32] >> (i % 32)) != 0 ? v : never;
+    if (mask != nullptr) v = mask_lanes(mask[i / 32] >> (i % 32)) != 0 ? v : never;
     if (live == kLanes) {
       store(out + i, v);
     } else {

@@ -1,3 +1,4 @@
+// The body of swiglu, included once per level.
 #include "kernel/cpu/blocks.inl.h"
 
 struct SwigluForm {

@@ -1,3 +1,5 @@
+// The body of tap, included once per level.
+
 void tap(const LaunchArgs& args, Member& member) {
   const OperandView& x = args.operands[0];
   const OperandView& y = args.operands[1];
