@@ -1,3 +1,4 @@
+// Parsing shared by the programs; CLI11 does the work, the scanner gives the suggestions.
 #include "common/command_line.h"
 
 #include <CLI/CLI.hpp>
@@ -67,7 +68,7 @@ class Scanner {
     }
     if (command_ != nullptr) return;
     Error error(Code::kUsage, "command {} is unknown, expected one of {}", quote(word),
-                fmt::format("{}", CLI::detail::join(names, ", ")));
+                CLI::detail::join(names, ", "));
     error.set_hint(did_you_mean(word, names, help()));
     throw error;
   }
@@ -131,6 +132,9 @@ std::optional<Parsed> parse(const Program& program, CLI::App& app, std::vector<P
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     fmt::print("{}", app.help());
+    if (!app.get_subcommands().empty())
+      fmt::print("Common flags (--json, --quiet, --verbose, --progress): see '{} --help'\n",
+                 program.name);
     return std::nullopt;
   } catch (const CLI::CallForVersion&) {
     print_version(program);

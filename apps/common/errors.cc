@@ -1,3 +1,4 @@
+// Error lines, error documents, and what to do next for each class.
 #include "common/errors.h"
 
 #include <algorithm>

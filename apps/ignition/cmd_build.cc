@@ -20,7 +20,7 @@ constexpr const char* kFooter = R"(
 Examples:
   ignition build models/nano --output nano.ninfer
   ignition build models/nano --output nano.ninfer --recipe q4 --force
-  ignition build ~/models/qwen3-8b --output qwen3.ninfer --recipe q8 --max-file-bytes 4G
+  ignition build ~/models/large --output large.ninfer --recipe q8 --max-file-bytes 4G
 
 Exit codes: 0 done, 2 usage, 3 source or folder missing, 4 source invalid, 8 output exists)";
 

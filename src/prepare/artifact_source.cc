@@ -1,3 +1,4 @@
+// Binding of artifact objects.
 #include "prepare/artifact_source.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Binding of checkpoint tensors, in place or encoded.
 #include "prepare/checkpoint_source.h"
 
 #include <algorithm>

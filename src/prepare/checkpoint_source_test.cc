@@ -1,3 +1,4 @@
+// Parameters read from folders: in place, transposed, encoded, refused.
 #include "prepare/checkpoint_source.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Parameters put together from source tensors.
 #include "prepare/import/builder.h"
 
 #include "base/error.h"

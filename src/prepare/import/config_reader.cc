@@ -1,3 +1,4 @@
+// The accounting of config keys, and the keys that mean nothing here.
 #include "prepare/import/config_reader.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Import held to the golden checkpoints and to broken ones.
 #include "prepare/import/import.h"
 
 #include <gtest/gtest.h>

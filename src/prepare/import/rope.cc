@@ -1,3 +1,4 @@
+// Merging and checking of rotary settings.
 #include "prepare/import/rope.h"
 
 namespace flare::prepare {

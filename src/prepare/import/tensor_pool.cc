@@ -1,3 +1,4 @@
+// The accounting of a checkpoint's tensors.
 #include "prepare/import/tensor_pool.h"
 
 #include "base/error.h"

@@ -1,3 +1,4 @@
+// Streaming of a plan into an artifact, and the report about it.
 #include "prepare/recipe/build.h"
 
 #include <algorithm>

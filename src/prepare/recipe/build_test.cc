@@ -1,3 +1,4 @@
+// Plans and artifacts held to the specified directory, and to what the sources read.
 #include "prepare/recipe/build.h"
 
 #include <gtest/gtest.h>

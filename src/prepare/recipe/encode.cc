@@ -1,3 +1,4 @@
+// Conversion of source rows, shared out to a team.
 #include "prepare/recipe/encode.h"
 
 #include <algorithm>

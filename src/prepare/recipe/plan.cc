@@ -1,3 +1,4 @@
+// Placement: packing groups first, then the rest in registry order.
 #include "prepare/recipe/plan.h"
 
 #include <algorithm>

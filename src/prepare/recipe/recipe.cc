@@ -1,3 +1,4 @@
+// The recipe table.
 #include "prepare/recipe/recipe.h"
 
 #include "base/error.h"

@@ -1,0 +1,249 @@
+// ignition as a user meets it: build, inspect, verify, reshard, and its answers to bad input.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json/json.h"
+
+namespace flare {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kProgram = fs::path(FLARE_BINARY_DIR) / "bin/ignition";
+const fs::path kNano = fs::path(FLARE_SOURCE_DIR) / "models/nano";
+const fs::path kShared = fs::path(FLARE_SOURCE_DIR) / "../shared/data";
+
+struct Outcome {
+  int exit_code;
+  std::string out, err;
+};
+
+class Ignition : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "flare_cli_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    fs::create_directories(folder_ / "out");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // Words are quoted for the shell; none of ours holds a quote.
+  Outcome run(const std::vector<std::string>& words) {
+    std::string command = "'" + kProgram.string() + "'";
+    for (const std::string& word : words) command += " '" + word + "'";
+    const fs::path err = folder_ / "stderr";
+    command += " 2>'" + err.string() + "'";
+    FILE* pipe = ::popen(command.c_str(), "r");
+    Outcome outcome{};
+    char buffer[4096];
+    for (size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+      outcome.out.append(buffer, n);
+    const int status = ::pclose(pipe);
+    outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    outcome.err = read_text_file(err);
+    return outcome;
+  }
+
+  std::string out(const char* name) const { return (folder_ / "out" / name).string(); }
+  bool out_is_empty() const { return fs::is_empty(folder_ / "out"); }
+
+  // One line "error: …" with these words, a line "hint: …", this exit code, no file left.
+  void expect_refused(const std::vector<std::string>& words, int exit_code,
+                      const std::vector<std::string>& in_message) {
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
+    EXPECT_TRUE(outcome.err.starts_with("error: ")) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 2) << outcome.err;
+    EXPECT_NE(outcome.err.find("\nhint: "), std::string::npos) << outcome.err;
+    for (const std::string& word : in_message)
+      EXPECT_NE(outcome.err.find(word), std::string::npos) << word << " in " << outcome.err;
+    EXPECT_TRUE(out_is_empty());
+  }
+
+  // A copy of nano whose config.json has `from` replaced.
+  fs::path nano_with_config(const std::string& from, const std::string& to) {
+    const fs::path copy = folder_ / "nano_copy";
+    fs::create_directories(copy);
+    fs::copy_file(kNano / "model.safetensors", copy / "model.safetensors",
+                  fs::copy_options::overwrite_existing);
+    std::string config = read_text_file(kNano / "config.json");
+    const size_t at = config.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    config.replace(at, from.size(), to);
+    std::ofstream(copy / "config.json") << config;
+    return copy;
+  }
+
+  void build_inspect_verify_reshard(const std::string& source, const std::string& recipe) {
+    const std::string made = out("made.ninfer"), parts = out("parts.ninfer");
+    const Outcome built = run({"build", source, "--output", made, "--recipe", recipe});
+    ASSERT_EQ(built.exit_code, 0) << built.err;
+    EXPECT_NE(built.out.find("bits per weight"), std::string::npos) << built.out;
+    EXPECT_EQ(run({"verify", made}).exit_code, 0);
+    const Outcome inspected = run({"inspect", made, "--json", "--objects"});
+    ASSERT_EQ(inspected.exit_code, 0) << inspected.err;
+    const Json document = parse_json(inspected.out, "inspect");
+    EXPECT_TRUE(document.at("ok").as_bool());
+    EXPECT_FALSE(document.at("result").at("objects").as_array().empty());
+    const Outcome split = run({"reshard", made, "--output", parts, "--max-file-bytes", "1M"});
+    ASSERT_EQ(split.exit_code, 0) << split.err;
+    for (const auto& entry : fs::directory_iterator(folder_ / "out")) {
+      const bool is_part = entry.path().filename().string().starts_with("parts");
+      EXPECT_TRUE(!is_part || entry.file_size() <= 1u << 20) << entry.path();
+    }
+    EXPECT_EQ(run({"verify", parts}).exit_code, 0);
+    for (const auto& entry : fs::directory_iterator(folder_ / "out")) fs::remove(entry.path());
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Ignition, TakesNanoThroughEveryCommand) {
+  for (const char* recipe : {"bf16", "keep", "q8", "q4"})
+    build_inspect_verify_reshard(kNano.string(), recipe);
+}
+
+TEST_F(Ignition, TakesEveryGoldenCheckpointThroughEveryCommand) {
+  if (!fs::exists(kShared)) GTEST_SKIP() << "no " << kShared << ": shared data is absent";
+  for (const char* name :
+       {"goldens/models/llama2", "goldens/models/llama3", "goldens/models/mistral",
+        "goldens/models/qwen2", "goldens/models/qwen3", "goldens/models/qwen3_tied_yarn",
+        "goldens/models/qwen3_5", "goldens/models/qwen3_5_vision", "models/stories260k/hf-f32"}) {
+    SCOPED_TRACE(name);
+    build_inspect_verify_reshard((kShared / name).string(), "keep");
+    build_inspect_verify_reshard((kShared / name).string(), "q4");
+  }
+}
+
+TEST_F(Ignition, RefusesToReplaceWithoutForce) {
+  const std::string nano = kNano.string(), made = out("made.ninfer");
+  ASSERT_EQ(run({"build", nano, "--output", made}).exit_code, 0);
+  const std::string before = read_text_file(made);
+  const Outcome refused = run({"build", nano, "--output", made, "--recipe", "q4"});
+  EXPECT_EQ(refused.exit_code, 8);
+  EXPECT_NE(refused.err.find("--force"), std::string::npos) << refused.err;
+  EXPECT_TRUE(read_text_file(made) == before);
+  EXPECT_EQ(run({"build", nano, "--output", made, "--recipe", "q4", "--force"}).exit_code, 0);
+  EXPECT_FALSE(read_text_file(made) == before);
+  EXPECT_EQ(run({"verify", made, "--quick"}).exit_code, 0);
+}
+
+TEST_F(Ignition, ReportsAFlippedCodeByName) {
+  const std::string made = out("made.ninfer");
+  ASSERT_EQ(run({"build", kNano.string(), "--output", made, "--recipe", "q8"}).exit_code, 0);
+  const Outcome inspected = run({"inspect", made, "--json", "--objects"});
+  const Json document = parse_json(inspected.out, "inspect");
+  const Json* object = nullptr;
+  for (const Json& one : document.at("result").at("objects").as_array())
+    if (const Json* format = one.find("format"); format && format->as_string() == "q8_g32_fp16")
+      object = &one;
+  ASSERT_NE(object, nullptr);
+  const uint64_t payload =
+      fs::file_size(made) -
+      document.at("result").at("files").as_array()[0].at("payload_bytes").as_u64();
+  {
+    std::fstream file(made, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(payload + object->at("offset").as_u64()));
+    file.write("\x80", 1);  // the one code that q8 does not have
+  }
+  const Outcome refused = run({"verify", made});
+  EXPECT_EQ(refused.exit_code, 4);
+  EXPECT_NE(refused.err.find(object->at("id").as_string()), std::string::npos) << refused.err;
+  EXPECT_EQ(run({"verify", made, "--quick"}).exit_code, 0);
+}
+
+TEST_F(Ignition, RefusesBadCheckpointsInOneLine) {
+  const auto build = [&](const fs::path& source) {
+    return std::vector<std::string>{"build", source.string(), "--output", out("x.ninfer")};
+  };
+  expect_refused(build(folder_ / "none"), 3, {"none"});
+  expect_refused(build(nano_with_config("Qwen3_5ForCausalLM", "FooForCausalLM")), 4,
+                 {"FooForCausalLM", "Qwen3_5ForCausalLM"});
+  expect_refused(build(nano_with_config("\"hidden_act\"", "\"logit_scale\": 2.0, \"hidden_act\"")),
+                 4, {"logit_scale", "2.0"});
+  expect_refused(
+      build(nano_with_config("\"intermediate_size\": 512", "\"intermediate_size\": 500")), 4,
+      {"mlp.gate_proj.weight", "[512, 256]", "[500, 256]"});
+  expect_refused(build(nano_with_config("\"vocab_size\": 2048", "\"vocab_size\": \"many\"")), 4,
+                 {"vocab_size", "many"});
+  expect_refused(build(nano_with_config("{", "[")), 4, {"config.json"});
+  const fs::path truncated = nano_with_config("silu", "silu");
+  fs::resize_file(truncated / "model.safetensors", 1 << 20);
+  expect_refused(build(truncated), 4, {"model.safetensors"});
+  fs::resize_file(truncated / "model.safetensors", 100);
+  expect_refused(build(truncated), 4, {"model.safetensors"});
+  fs::remove(truncated / "model.safetensors");
+  expect_refused(build(truncated), 3, {"model.safetensors"});
+}
+
+TEST_F(Ignition, RefusesBadDestinationsAndValues) {
+  const std::string nano = kNano.string();
+  expect_refused({"build", nano, "--output", out("no/such/folder.ninfer")}, 3, {"no/such"});
+  expect_refused({"build", nano, "--output", out("x.ninfer"), "--recipe", "q7"}, 2,
+                 {"q7", "bf16, keep, q8, q4"});
+  expect_refused({"build", nano, "--output", out("x.ninfer"), "--max-file-bytes", "0"}, 2,
+                 {"--max-file-bytes"});
+  expect_refused({"build", nano, "--output", out("x.ninfer"), "--max-file-bytes", "8Q"}, 2, {"8Q"});
+  expect_refused({"build", nano, "--output", out("x.ninfer"), "--max-file-bytes", "4K"}, 3,
+                 {"max_file_bytes"});
+  expect_refused({"build", nano, "--output", out("x.ninfer"), "--artifact-id", "12"}, 2, {"12"});
+  expect_refused({"build", nano, "--output", out("x.ninfer"), "--components", "text,mtp"}, 4,
+                 {"mtp", "text"});
+  expect_refused({"build", nano, "--output", out("x.ninfer"), "--threads", "0"}, 2, {"threads"});
+  expect_refused({"verify", out("none.ninfer")}, 3, {"none.ninfer"});
+  expect_refused({"verify", (kNano / "config.json").string()}, 4, {"config.json"});
+}
+
+TEST_F(Ignition, NamesTheClosestCommandAndFlag) {
+  expect_refused({"biuld", "x"}, 2, {"biuld", "did you mean 'build'?"});
+  expect_refused({"build", "x", "--recpie", "q4"}, 2, {"--recpie", "did you mean '--recipe'?"});
+  expect_refused({"--jsn", "build"}, 2, {"--jsn", "did you mean '--json'?"});
+  expect_refused({"inspect", "x", "-z"}, 2, {"-z"});
+  expect_refused({}, 2, {"no command", "build"});
+  expect_refused({"build"}, 2, {"SOURCE"});
+}
+
+TEST_F(Ignition, TakesFlagsBeforeAndAfterArguments) {
+  const std::string nano = kNano.string();
+  const Outcome before =
+      run({"--json", "build", "--dry-run", "--recipe=q4", "--output", out("x.ninfer"), nano});
+  const Outcome after =
+      run({"build", nano, "--output", out("x.ninfer"), "--recipe", "q4", "--dry-run", "--json"});
+  EXPECT_EQ(before.exit_code, 0) << before.err;
+  EXPECT_EQ(before.out, after.out);
+  EXPECT_EQ(before.err, "");
+  EXPECT_EQ(parse_json(after.out, "build").at("result").at("recipe").as_string(), "q4");
+  EXPECT_TRUE(out_is_empty());
+}
+
+TEST_F(Ignition, GivesErrorsAsOneJsonDocument) {
+  const Outcome refused = run({"inspect", out("none.ninfer"), "--json"});
+  EXPECT_EQ(refused.exit_code, 3);
+  const Json document = parse_json(refused.out, "inspect");
+  EXPECT_FALSE(document.at("ok").as_bool());
+  EXPECT_EQ(document.at("error").at("code").as_string(), "not_found");
+  EXPECT_FALSE(document.at("error").at("message").as_string().empty());
+  EXPECT_FALSE(document.at("error").at("hint").as_string().empty());
+}
+
+TEST_F(Ignition, PrintsHelpAndVersionToStandardOutput) {
+  const Outcome help = run({"build", "--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  for (const char* word : {"--recipe", "--max-file-bytes", "Examples", "Exit codes", "--json"})
+    EXPECT_NE(help.out.find(word), std::string::npos) << word << " in " << help.out;
+  EXPECT_EQ(run({"--help"}).exit_code, 0);
+  EXPECT_NE(run({"--version"}).out.find("ISA"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace flare
