@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "checkpoint/safetensors.h"
 #include "ignition/commands.h"
+#include "prepare/prepare.h"
 
 namespace flare::app {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Flags {
-  std::string file;
+  std::string file, graph;
   bool objects = false, bindings = false, uses = false;
 };
 
@@ -329,6 +330,12 @@ class CheckpointView {
 int run(const Flags& flags, const CommonFlags& common) {
   const fs::path path = flags.file;
   std::error_code error;
+  if (!flags.graph.empty()) {
+    const auto source = prepare::open_source(path, "", thread_count(0));
+    const std::string text = prepare::graph_and_plan_text(*source, flags.graph);
+    print_result(common, Json::object({{"graph", text}}), text);
+    return 0;
+  }
   if (fs::is_directory(path, error) || path.extension() == ".safetensors") {
     if (flags.bindings || flags.uses)
       throw Error(Code::kUsage, "{}: a checkpoint has no bindings or uses, expected --objects only",
@@ -353,6 +360,7 @@ std::function<int()> declare_inspect(CLI::App& app, const CommonFlags& common) {
   app.add_flag("--objects", flags->objects, "list every stored tensor and resource");
   app.add_flag("--bindings", flags->bindings, "list every parameter and where it lies");
   app.add_flag("--uses", flags->uses, "list every use and its activation policy");
+  app.add_option("--graph", flags->graph, "print the graph and the plan of a role: text.step");
   app.footer(kFooter);
   return [flags, &common] { return run(*flags, common); };
 }

@@ -241,8 +241,7 @@ TensorInfo Reader::tensor(std::string_view object_id) const {
   const Object& object = impl_->find(object_id, Object::Kind::kTensor);
   const auto where = [&] { return fmt::format("{}: object {}", impl_->name(), quote(object.id)); };
   const codec::Format* format = codec::find_format(object.format);
-  // Words of binary16 exist in checkpoints; an artifact has no such format (§6.1).
-  if (!format || format->id == codec::FormatId::kFp16)
+  if (!format)
     throw Error(Code::kEncoding, "{}.format: {} is not a format of this program", where(),
                 quote(object.format));
   uint64_t bytes = 0;

@@ -265,7 +265,6 @@ TEST(Encoding, ConditionsHaveTheirClassAndWaitForTheRequest) {
   };
   refused("\"bf16\"", "\"bf17\"", "bf17");
   refused("\"bf16\"", "\"BF16\"", "BF16");
-  refused("\"bf16\"", "\"fp16\"", "fp16");
   refused("\"bf16\"", "\"int64\"", "int64");
   refused("\"bf16\"", "\"q4_g64_fp16\"", "contiguous_le_v1");
   refused("contiguous_le_v1", "row_split_k128_v1", "row_split_k128_v1");

@@ -47,13 +47,17 @@ graph::Builder::Rope full_rope(Binder& binder, const Config& config, uint32_t he
   return {binder.computed("text/rope", table.frequencies), table.factor, 0, 0};
 }
 
-graph::Value attend(Binder& binder, const Layer& layer, const DecoderShape& shape, graph::Value q,
-                    graph::Value k, graph::Value v, int64_t window) {
+graph::Value attend(Binder& binder, const Layer& layer, const DecoderShape& shape,
+                    const graph::Builder::Rope& rope, graph::Value q, graph::Value k,
+                    graph::Value v, int64_t window) {
   graph::Builder& g = binder.graph();
   const graph::DType dtype = binder.options().kv_dtype;
   const auto paged = graph::StateInfo::Kind::kPaged;
   const graph::State keys = g.state({layer.name("key"), paged, dtype, shape.kv_cols()});
   const graph::State values = g.state({layer.name("value"), paged, dtype, shape.kv_cols()});
+  // One statement each: the order of nodes must not depend on the compiler.
+  q = g.rope(q, shape.head_dim, rope);
+  k = g.rope(k, shape.head_dim, rope);
   return g.attention(q, k, v, keys, values,
                      {shape.query_heads, shape.kv_heads, shape.head_dim,
                       1 / std::sqrt(static_cast<double>(shape.head_dim)), window});

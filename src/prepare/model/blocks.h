@@ -42,9 +42,11 @@ class Layer {
 // Rotation over the whole head by the config's rope_parameters.
 graph::Builder::Rope full_rope(Binder& binder, const Config& config, uint32_t head_dim);
 
-// Paged causal attention with scale head_dim^−½; declares the layer's key and value states.
-graph::Value attend(Binder& binder, const Layer& layer, const DecoderShape& shape, graph::Value q,
-                    graph::Value k, graph::Value v, int64_t window);
+// Rotates queries and keys, then paged causal attention with scale head_dim^−½; declares the
+// layer's key and value states. window 0: none.
+graph::Value attend(Binder& binder, const Layer& layer, const DecoderShape& shape,
+                    const graph::Builder::Rope& rope, graph::Value q, graph::Value k,
+                    graph::Value v, int64_t window);
 
 // down(silu(gate) ⊙ up).
 graph::Value swiglu_mlp(Binder& binder, const Layer& layer, const DecoderShape& shape,

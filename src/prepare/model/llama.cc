@@ -21,8 +21,7 @@ BoundGraph build_llama(ParameterSource& source, const ModelOptions& options) {
                               {{l.name("attention/query"), shape.query_cols()},
                                {l.name("attention/key"), shape.kv_cols()},
                                {l.name("attention/value"), shape.kv_cols()}});
-    const graph::Value a = attend(b, l, shape, g.rope(qkv[0], shape.head_dim, rope),
-                                  g.rope(qkv[1], shape.head_dim, rope), qkv[2], window);
+    const graph::Value a = attend(b, l, shape, rope, qkv[0], qkv[1], qkv[2], window);
     x = g.add(x,
               b.linear(a, l.name("attention/attended"), l.name("attention/output"), shape.hidden));
     x = g.add(x, swiglu_mlp(b, l, shape, l.norm(x, "post_attention_norm")));

@@ -23,8 +23,7 @@ BoundGraph build_qwen3(ParameterSource& source, const ModelOptions& options) {
                                {l.name("attention/value"), shape.kv_cols()}});
     const graph::Value q = l.head_norm(qkv[0], "attention/query_norm", shape.head_dim);
     const graph::Value k = l.head_norm(qkv[1], "attention/key_norm", shape.head_dim);
-    const graph::Value a = attend(b, l, shape, g.rope(q, shape.head_dim, rope),
-                                  g.rope(k, shape.head_dim, rope), qkv[2], /*window=*/0);
+    const graph::Value a = attend(b, l, shape, rope, q, k, qkv[2], /*window=*/0);
     x = g.add(x,
               b.linear(a, l.name("attention/attended"), l.name("attention/output"), shape.hidden));
     x = g.add(x, swiglu_mlp(b, l, shape, l.norm(x, "post_attention_norm")));

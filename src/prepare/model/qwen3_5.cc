@@ -20,8 +20,7 @@ graph::Value gated_attention(Binder& b, const Layer& l, const DecoderShape& shap
                               {l.name("attention/value"), shape.kv_cols()}});
   const graph::Value q = l.head_norm(qgkv[0], "attention/query_norm", shape.head_dim);
   const graph::Value k = l.head_norm(qgkv[1], "attention/key_norm", shape.head_dim);
-  const graph::Value a = attend(b, l, shape, g.rope(q, shape.head_dim, rope),
-                                g.rope(k, shape.head_dim, rope), qgkv[3], /*window=*/0);
+  const graph::Value a = attend(b, l, shape, rope, q, k, qgkv[3], /*window=*/0);
   return b.linear(g.gate_mul(a, qgkv[2]), l.name("attention/gated_output"),
                   l.name("attention/output"), shape.hidden);
 }
@@ -55,9 +54,9 @@ graph::Value gated_delta_net(Binder& b, const Layer& l, const DecoderShape& shap
                           d.conv_cols()};  // query, key, value lie together
   const graph::Value c = g.conv_causal_silu(
       u, b.table(l.name("gdn/convolution"), d.taps, d.conv_cols()), d.taps, tail);
-  const graph::Value o =
-      g.gated_delta(c, ab[0], ab[1], b.vector(l.name("gdn/a_log"), d.heads.value_heads),
-                    b.vector(l.name("gdn/dt_bias"), d.heads.value_heads), s, d.heads);
+  const graph::Constant a_log = b.vector(l.name("gdn/a_log"), d.heads.value_heads);
+  const graph::Constant dt_bias = b.vector(l.name("gdn/dt_bias"), d.heads.value_heads);
+  const graph::Value o = g.gated_delta(c, ab[0], ab[1], a_log, dt_bias, s, d.heads);
   const graph::Value y =
       g.gated_norm(o, qkvz[3], b.vector(l.name("gdn/norm"), d.heads.value_dim), shape.eps);
   return b.linear(y, l.name("gdn/gated_output"), l.name("gdn/output"), shape.hidden);
