@@ -21,6 +21,8 @@ class ComponentBuilder {
   // A projection [out,in] that is a whole source tensor.
   ImportedParameter& projection(std::string name, std::string input, std::string_view source,
                                 uint64_t out, uint64_t in);
+  // The source tensor has this shape; for callers that list its rows before they bind them.
+  void check(std::string_view source, const codec::Shape& shape) { tensors_.take(source, shape); }
   // A projection made of row ranges of one source tensor [source_rows, in].
   struct Rows {
     uint64_t begin, end;

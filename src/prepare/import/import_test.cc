@@ -205,6 +205,14 @@ TEST(Import, NamesTensorsThatAreMissingMisshapenOrLeftOver) {
                {"model.layers.1.mlp.up_proj.weight", "left over"});
 }
 
+// A head count that no file could hold must not cost its memory.
+TEST(Import, RefusesAHugeHeadCountBeforeListingRows) {
+  Json config = test::one_layer_qwen3_5_config();
+  config.set("num_attention_heads", 2000000000);
+  expect_error(import_error(config, test::one_layer_qwen3_5_tensors()), Code::kBinding,
+               {"q_proj", "[256, 128]"});
+}
+
 TEST(Import, PassesOverDerivedRotaryBuffers) {
   test::Shapes tensors = test::tiny_llama_tensors();
   tensors.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", {2}});

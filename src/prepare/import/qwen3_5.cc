@@ -160,6 +160,9 @@ Json normalised(const Sizes& s, bool tied, double eps, Json rope) {
 void add_full_attention(ComponentBuilder& build, const Sizes& s, const std::string& b,
                         const std::string& hf) {
   const std::string input = b + "mixer_input";
+  const std::string q_proj = hf + "q_proj.weight";
+  const uint64_t q_rows = checked_mul(2, s.query(), "q_proj rows");
+  build.check(q_proj, {q_rows, s.hidden});
   // q_proj holds, head after head, head_dim query rows and head_dim gate rows.
   std::vector<ComponentBuilder::Rows> query, gate;
   for (uint64_t h = 0; h < s.heads; ++h) {
@@ -167,8 +170,6 @@ void add_full_attention(ComponentBuilder& build, const Sizes& s, const std::stri
     query.push_back({first, first + s.head_dim});
     gate.push_back({first + s.head_dim, first + 2 * s.head_dim});
   }
-  const std::string q_proj = hf + "q_proj.weight";
-  const uint64_t q_rows = checked_mul(2, s.query(), "q_proj rows");
   build.row_projection(b + "attention/query", input, q_proj, q_rows, s.hidden, query);
   build.row_projection(b + "attention/gate", input, q_proj, q_rows, s.hidden, gate);
   build.projection(b + "attention/key", input, hf + "k_proj.weight", s.key(), s.hidden);
