@@ -25,7 +25,8 @@ struct Flags {
 std::vector<int32_t> parse_tokens(const std::string& argument) {
   std::string text = argument;
   std::error_code ignored;
-  if (std::filesystem::is_regular_file(argument, ignored)) text = read_text_file(argument, 64u << 20);
+  if (std::filesystem::is_regular_file(argument, ignored))
+    text = read_text_file(argument, 64u << 20);
   std::vector<int32_t> ids;
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -37,8 +38,9 @@ std::vector<int32_t> parse_tokens(const std::string& argument) {
     int32_t id = 0;
     const auto [next, ec] = std::from_chars(at, end, id);
     if (ec != std::errc() || id < 0)
-      throw Error(Code::kUsage, "--tokens: {} is no token id",
-                  quote(std::string_view(at, static_cast<size_t>(std::min<ptrdiff_t>(end - at, 20)))));
+      throw Error(
+          Code::kUsage, "--tokens: {} is no token id",
+          quote(std::string_view(at, static_cast<size_t>(std::min<ptrdiff_t>(end - at, 20)))));
     ids.push_back(id);
     at = next;
   }
@@ -59,15 +61,19 @@ int run(const Flags& flags, const CommonFlags& common) {
   const package::PreparedModel model =
       prepare::prepare(prepare::open_source(flags.model, flags.recipe, threads), options);
   runtime::StepRunner runner(model, {{threads, choose_isa(flags.isa)}, {}, /*all_logits=*/true});
-  const runtime::ForwardResult result = runtime::forward(runner, model, tokens, options.prefill_chunk);
+  const runtime::ForwardResult result =
+      runtime::forward(runner, model, tokens, options.prefill_chunk);
 
   using checkpoint::DType;
   std::vector<checkpoint::NamedTensor> tensors;
   tensors.push_back({"input_ids", DType::kI32, {tokens.size()}, bytes_of(tokens)});
-  tensors.push_back({"logits", DType::kF32, {tokens.size(), model.vocab_size}, bytes_of(result.logits)});
+  tensors.push_back(
+      {"logits", DType::kF32, {tokens.size(), model.vocab_size}, bytes_of(result.logits)});
   for (size_t k = 0; k < result.taps.size(); ++k)
-    tensors.push_back({result.tap_names[k], DType::kF32,
-                       {tokens.size(), result.taps[k].size() / tokens.size()}, bytes_of(result.taps[k])});
+    tensors.push_back({result.tap_names[k],
+                       DType::kF32,
+                       {tokens.size(), result.taps[k].size() / tokens.size()},
+                       bytes_of(result.taps[k])});
   checkpoint::write_safetensors(flags.output, tensors, {}, flags.force);
   print_result(common, Json::object({{"output", flags.output}, {"tokens", tokens.size()}}),
                fmt::format("{}: logits of {} tokens\n", flags.output, tokens.size()));

@@ -27,8 +27,8 @@ struct Shape {
   int64_t n, k;
 };
 constexpr Shape kShapes[] = {
-    {"0.6B qkv", 4096, 1024},     {"0.6B o", 1024, 2048},     {"0.6B gate|up", 6144, 1024},
-    {"0.6B down", 1024, 3072},    {"1.7B qkv", 4096, 2048},   {"1.7B gate|up", 12288, 2048},
+    {"0.6B qkv", 4096, 1024},  {"0.6B o", 1024, 2048},   {"0.6B gate|up", 6144, 1024},
+    {"0.6B down", 1024, 3072}, {"1.7B qkv", 4096, 2048}, {"1.7B gate|up", 12288, 2048},
     {"1.7B down", 2048, 6144},
 };
 
@@ -126,8 +126,7 @@ double seconds_per_launch(const Row& row, const Weights& weights, const Shape& s
   Aligned x(t * shape.k * sizeof(float)), y(t * shape.n * sizeof(float));
   std::mt19937 random(2);
   std::normal_distribution<float> normal;
-  for (int64_t i = 0; i < t * shape.k; ++i)
-    store_le(x.data() + i * sizeof(float), normal(random));
+  for (int64_t i = 0; i < t * shape.k; ++i) store_le(x.data() + i * sizeof(float), normal(random));
   const size_t n_copies = t <= 8 ? weights.matrices.size() : 1;
   std::vector<std::array<OperandView, 4>> operands(n_copies);
   for (size_t i = 0; i < n_copies; ++i) {
@@ -202,8 +201,9 @@ int main(int argc, char** argv) {
     } else if (flag == "--kernel" && i + 1 < argc) {
       kernel = argv[++i];
     } else {
-      fmt::print(stderr, "usage: bench_linear [--threads N] [--isa v2|v3|v4|vnni|bf16] [--kernel NAME] "
-                         "[--quick]\n");
+      fmt::print(stderr,
+                 "usage: bench_linear [--threads N] [--isa v2|v3|v4|vnni|bf16] [--kernel NAME] "
+                 "[--quick]\n");
       return 2;
     }
   }

@@ -17,28 +17,27 @@ constexpr int kChains = 12;  // independent sums: more than latency times throug
 
 // Runs `step`, an expression in `sum`, on every chain kSteps times; the result depends on all.
 // Named variables: g++ would keep an array in memory.
-#define FLARE_CHAINS(Vector, zero, step, to_word)                           \
-  Vector a0 = zero, a1 = a0, a2 = a0, a3 = a0, a4 = a0, a5 = a0;            \
-  Vector b0 = zero, b1 = b0, b2 = b0, b3 = b0, b4 = b0, b5 = b0;            \
-  const auto next = [&](Vector& sum) {                                      \
-    sum = step;                                                             \
-    __asm__ volatile("" : "+v"(sum));                                       \
-  };                                                                        \
-  for (int64_t i = 0; i < kSteps; ++i) {                                    \
-    next(a0), next(a1), next(a2), next(a3), next(a4), next(a5);             \
-    next(b0), next(b1), next(b2), next(b3), next(b4), next(b5);             \
-  }                                                                         \
-  const auto word = [](const Vector& sum) { return to_word; };              \
-  return word(a0) + word(a1) + word(a2) + word(a3) + word(a4) + word(a5) +  \
-         word(b0) + word(b1) + word(b2) + word(b3) + word(b4) + word(b5)
+#define FLARE_CHAINS(Vector, zero, step, to_word)                                                \
+  Vector a0 = zero, a1 = a0, a2 = a0, a3 = a0, a4 = a0, a5 = a0;                                 \
+  Vector b0 = zero, b1 = b0, b2 = b0, b3 = b0, b4 = b0, b5 = b0;                                 \
+  const auto next = [&](Vector& sum) {                                                           \
+    sum = step;                                                                                  \
+    __asm__ volatile("" : "+v"(sum));                                                            \
+  };                                                                                             \
+  for (int64_t i = 0; i < kSteps; ++i) {                                                         \
+    next(a0), next(a1), next(a2), next(a3), next(a4), next(a5);                                  \
+    next(b0), next(b1), next(b2), next(b3), next(b4), next(b5);                                  \
+  }                                                                                              \
+  const auto word = [](const Vector& sum) { return to_word; };                                   \
+  return word(a0) + word(a1) + word(a2) + word(a3) + word(a4) + word(a5) + word(b0) + word(b1) + \
+         word(b2) + word(b3) + word(b4) + word(b5)
 
 }  // namespace
 
 namespace v2 {
 int int8(int seed) {
   const __m128i a = _mm_set1_epi8(static_cast<char>(seed));
-  FLARE_CHAINS(__m128i, _mm_set1_epi32(seed),
-               _mm_add_epi16(sum, _mm_maddubs_epi16(a, sum)),
+  FLARE_CHAINS(__m128i, _mm_set1_epi32(seed), _mm_add_epi16(sum, _mm_maddubs_epi16(a, sum)),
                _mm_cvtsi128_si32(sum));
 }
 int f32(int seed) {
@@ -107,7 +106,9 @@ std::atomic<int64_t> sink;
 
 int64_t read_v2(const std::byte* p, int64_t bytes) {
   __m128i a = _mm_setzero_si128(), b = a, c = a, d = a;
-  const auto at = [p](int64_t i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + i)); };
+  const auto at = [p](int64_t i) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + i));
+  };
   for (int64_t i = 0; i + 64 <= bytes; i += 64) {
     a = _mm_xor_si128(a, at(i));
     b = _mm_xor_si128(b, at(i + 16));
@@ -167,9 +168,8 @@ double read_bandwidth(Team& team, Bytes memory) {
 
 double peak_operations(Team& team, Isa isa, Arithmetic arithmetic) {
   const Loop loop = loop_for(isa, arithmetic);
-  const double seconds = fastest_seconds(team, 5, [&] {
-    team.run([&](Member& member) { sink += loop.run(member.index() + 1); });
-  });
+  const double seconds = fastest_seconds(
+      team, 5, [&] { team.run([&](Member& member) { sink += loop.run(member.index() + 1); }); });
   return 2.0 * loop.lanes * kChains * kSteps * team.size() / seconds;
 }
 

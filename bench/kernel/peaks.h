@@ -21,8 +21,8 @@ enum class Arithmetic {
 // Operations per second (a multiplication and an addition are two) out of registers.
 double peak_operations(Team& team, Isa isa, Arithmetic arithmetic);
 
-// Seconds of the fastest of `n` runs: CPU time for a team of one, so that other users of the machine
-// count little; wall time for larger teams, which wait for each other.
+// Seconds of the fastest of `n` runs: CPU time for a team of one, so that other users of the
+// machine count little; wall time for larger teams, which wait for each other.
 double fastest_seconds(const Team& team, int n, const std::function<void()>& run);
 
 }  // namespace flare::bench

@@ -29,9 +29,8 @@ fs::path folder_of(const fs::path& path) {
 using WeightMap = std::vector<std::pair<std::string, std::string>>;
 
 void check_shard_name(const std::string& shard, const std::string& where) {
-  const bool control = std::any_of(shard.begin(), shard.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20;
-  });
+  const bool control = std::any_of(shard.begin(), shard.end(),
+                                   [](char c) { return static_cast<unsigned char>(c) < 0x20; });
   if (shard.empty() || shard == "." || control || shard.find("..") != std::string::npos ||
       shard.find_first_of("/\\") != std::string::npos)
     throw Error(Code::kDirectory, "{}: file {}, the plain name of a sibling expected", where,
@@ -42,8 +41,7 @@ WeightMap read_index(const fs::path& path) {
   const std::string name = path.string();
   const Json index = parse_large_json(read_text_file(path), name);
   const Json::Object& map = index.at("weight_map", name).as_object(name + ": weight_map");
-  if (map.empty())
-    throw Error(Code::kDirectory, "{}: weight_map is empty, tensors expected", name);
+  if (map.empty()) throw Error(Code::kDirectory, "{}: weight_map is empty, tensors expected", name);
   WeightMap out;
   out.reserve(map.size());
   for (const auto& [tensor, shard] : map) {

@@ -99,8 +99,8 @@ TEST(Checkpoint, ReadsShardsBehindAnIndex) {
 TEST(Checkpoint, ReadsTheBundledModelByteForByte) {
   const Checkpoint checkpoint = Checkpoint::open(FLARE_SOURCE_DIR "/models/nano");
   EXPECT_EQ(checkpoint.tensors().size(), 95u);
-  EXPECT_EQ(checkpoint.files().at(0).metadata().at(0), (std::pair<std::string, std::string>(
-                                                           "format", "pt")));
+  EXPECT_EQ(checkpoint.files().at(0).metadata().at(0),
+            (std::pair<std::string, std::string>("format", "pt")));
   Sha256 digest;
   for (const Tensor& tensor : checkpoint.tensors()) {
     digest.update(as_bytes(tensor.name + std::string(1, '\0')));
@@ -131,9 +131,9 @@ TEST(Checkpoint, RefusesShardNamesThatLeaveTheFolder) {
 }
 
 TEST(Checkpoint, RefusesAnIndexThatIsNoIndex) {
-  for (const char* text : {"[]", "{}", R"({"weight_map":[]})", R"({"weight_map":{}})",
-                           R"({"weight_map":{"a":1}})", R"({"weight_map":{"a":"s","a":"s"}})",
-                           R"({"weight_map":{"a":"s"})", ""}) {
+  for (const char* text :
+       {"[]", "{}", R"({"weight_map":[]})", R"({"weight_map":{}})", R"({"weight_map":{"a":1}})",
+        R"({"weight_map":{"a":"s","a":"s"}})", R"({"weight_map":{"a":"s"})", ""}) {
     const TestFolder folder;
     folder.write(kIndex, text);
     expect_error(refusal_of(folder.path()), Code::kDirectory, {kIndex});
@@ -151,9 +151,9 @@ TEST(Checkpoint, NamesATensorThatItsShardLacks) {
   const TestFolder folder;
   write_shard(folder.path() / "m-1.safetensors", {"a"});
   write_shard(folder.path() / "m-2.safetensors", {"b"});
-  folder.write(kIndex, index_text({{"a", "m-1.safetensors"},
-                                   {"b", "m-2.safetensors"},
-                                   {"c", "m-2.safetensors"}}));
+  folder.write(
+      kIndex,
+      index_text({{"a", "m-1.safetensors"}, {"b", "m-2.safetensors"}, {"c", "m-2.safetensors"}}));
   expect_error(refusal_of(folder.path()), Code::kReference, {"c", "m-2.safetensors"});
   folder.write(kIndex, index_text({{"a", "m-2.safetensors"}, {"b", "m-1.safetensors"}}));
   expect_error(refusal_of(folder.path()), Code::kReference,
@@ -164,9 +164,9 @@ TEST(Checkpoint, RefusesATensorInTwoShards) {
   const TestFolder folder;
   write_shard(folder.path() / "m-1.safetensors", {"a", "b"});
   write_shard(folder.path() / "m-2.safetensors", {"b", "c"});
-  folder.write(kIndex, index_text({{"a", "m-1.safetensors"},
-                                   {"b", "m-1.safetensors"},
-                                   {"c", "m-2.safetensors"}}));
+  folder.write(
+      kIndex,
+      index_text({{"a", "m-1.safetensors"}, {"b", "m-1.safetensors"}, {"c", "m-2.safetensors"}}));
   expect_error(refusal_of(folder.path()), Code::kDirectory,
                {"b", "m-1.safetensors", "m-2.safetensors"});
 }

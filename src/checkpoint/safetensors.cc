@@ -23,16 +23,16 @@ struct DTypeRow {
 };
 // In the order of DType.
 constexpr std::array kDTypes = {
-    DTypeRow{DType::kBool, "BOOL", 8},       DTypeRow{DType::kU8, "U8", 8},
-    DTypeRow{DType::kI8, "I8", 8},           DTypeRow{DType::kF8E4M3, "F8_E4M3", 8},
-    DTypeRow{DType::kF8E5M2, "F8_E5M2", 8},  DTypeRow{DType::kF8E8M0, "F8_E8M0", 8},
-    DTypeRow{DType::kI16, "I16", 16},        DTypeRow{DType::kU16, "U16", 16},
-    DTypeRow{DType::kF16, "F16", 16},        DTypeRow{DType::kBf16, "BF16", 16},
-    DTypeRow{DType::kI32, "I32", 32},        DTypeRow{DType::kU32, "U32", 32},
-    DTypeRow{DType::kF32, "F32", 32},        DTypeRow{DType::kI64, "I64", 64},
-    DTypeRow{DType::kU64, "U64", 64},        DTypeRow{DType::kF64, "F64", 64},
-    DTypeRow{DType::kC64, "C64", 64},        DTypeRow{DType::kF4, "F4", 4},
-    DTypeRow{DType::kF6E2M3, "F6_E2M3", 6},  DTypeRow{DType::kF6E3M2, "F6_E3M2", 6},
+    DTypeRow{DType::kBool, "BOOL", 8},      DTypeRow{DType::kU8, "U8", 8},
+    DTypeRow{DType::kI8, "I8", 8},          DTypeRow{DType::kF8E4M3, "F8_E4M3", 8},
+    DTypeRow{DType::kF8E5M2, "F8_E5M2", 8}, DTypeRow{DType::kF8E8M0, "F8_E8M0", 8},
+    DTypeRow{DType::kI16, "I16", 16},       DTypeRow{DType::kU16, "U16", 16},
+    DTypeRow{DType::kF16, "F16", 16},       DTypeRow{DType::kBf16, "BF16", 16},
+    DTypeRow{DType::kI32, "I32", 32},       DTypeRow{DType::kU32, "U32", 32},
+    DTypeRow{DType::kF32, "F32", 32},       DTypeRow{DType::kI64, "I64", 64},
+    DTypeRow{DType::kU64, "U64", 64},       DTypeRow{DType::kF64, "F64", 64},
+    DTypeRow{DType::kC64, "C64", 64},       DTypeRow{DType::kF4, "F4", 4},
+    DTypeRow{DType::kF6E2M3, "F6_E2M3", 6}, DTypeRow{DType::kF6E3M2, "F6_E3M2", 6},
 };
 
 const DTypeRow& dtype_row(DType dtype) {
@@ -72,8 +72,7 @@ Entry parse_entry(const std::string& name, const Json& json, const std::string& 
   json.as_object(where);
   Entry entry;
   entry.tensor.name = name;
-  entry.tensor.dtype =
-      parse_dtype(json.at("dtype", where).as_string(where + ": dtype"), where);
+  entry.tensor.dtype = parse_dtype(json.at("dtype", where).as_string(where + ": dtype"), where);
   for (const Json& dimension : json.at("shape", where).as_array(where + ": shape"))
     entry.tensor.shape.push_back(dimension.as_u64(where + ": shape"));
   const Json::Array& offsets = json.at("data_offsets", where).as_array(where + ": data_offsets");
@@ -150,8 +149,8 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   const std::string name = path.string();
   const std::string_view text = header_text(bytes, name);
   const std::string where = name + ": header";
-  const Json header = text.size() < kLargeHeaderBytes ? parse_json(text, where)
-                                                      : parse_large_json(text, where);
+  const Json header =
+      text.size() < kLargeHeaderBytes ? parse_json(text, where) : parse_large_json(text, where);
   std::vector<Entry> entries;
   for (const auto& [key, value] : header.as_object(where)) {
     if (key != kMetadata) {
@@ -159,8 +158,8 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
       continue;
     }
     for (const auto& [field, content] : value.as_object(name + ": __metadata__"))
-      file.metadata_.emplace_back(
-          field, content.as_string(name + ": __metadata__: " + quote(field)));
+      file.metadata_.emplace_back(field,
+                                  content.as_string(name + ": __metadata__: " + quote(field)));
   }
   file.tensors_ = place(std::move(entries), bytes.subspan(kLengthBytes + text.size()), name);
   return file;

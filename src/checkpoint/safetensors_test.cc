@@ -126,17 +126,17 @@ Error refusal_of(const TestFolder& folder, std::string_view header, size_t data_
 TEST(SafetensorsFile, KnowsEveryDtypeAndItsSize) {
   const TestFolder folder;
   const std::vector<std::pair<const char*, int>> dtypes = {
-      {"BOOL", 8},    {"U8", 8},   {"I8", 8},   {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8},
-      {"I16", 16},    {"U16", 16}, {"F16", 16}, {"BF16", 16},   {"I32", 32},    {"U32", 32},
-      {"F32", 32},    {"I64", 64}, {"U64", 64}, {"F64", 64},    {"C64", 64},    {"F4", 4},
-      {"F6_E2M3", 6}, {"F6_E3M2", 6}};
+      {"BOOL", 8},    {"U8", 8},   {"I8", 8},   {"F8_E4M3", 8}, {"F8_E5M2", 8},
+      {"F8_E8M0", 8}, {"I16", 16}, {"U16", 16}, {"F16", 16},    {"BF16", 16},
+      {"I32", 32},    {"U32", 32}, {"F32", 32}, {"I64", 64},    {"U64", 64},
+      {"F64", 64},    {"C64", 64}, {"F4", 4},   {"F6_E2M3", 6}, {"F6_E3M2", 6}};
   for (size_t i = 0; i < dtypes.size(); ++i) {
     const auto& [name, bits] = dtypes[i];
     EXPECT_EQ(dtype_name(static_cast<DType>(i)), name);
     EXPECT_EQ(dtype_bits(static_cast<DType>(i)), bits);
     const int bytes = 12 * bits / 8;
-    const std::string header = fmt::format(
-        R"({{"t":{{"dtype":"{}","shape":[3,4],"data_offsets":[0,{}]}}}})", name, bytes);
+    const std::string header =
+        fmt::format(R"({{"t":{{"dtype":"{}","shape":[3,4],"data_offsets":[0,{}]}}}})", name, bytes);
     const SafetensorsFile file = SafetensorsFile::open(write_raw(folder, header, bytes));
     EXPECT_EQ(file.tensors().at(0).dtype, static_cast<DType>(i));
     EXPECT_EQ(file.tensors().at(0).bytes.size(), static_cast<size_t>(bytes));
@@ -153,19 +153,19 @@ TEST(SafetensorsFile, PackedDtypesMustFillWholeBytes) {
 
 TEST(SafetensorsFile, OrdersTensorsByOffsetWhateverTheHeaderSays) {
   const TestFolder folder;
-  const SafetensorsFile file = SafetensorsFile::open(write_raw(
-      folder,
-      R"({"z":{"dtype":"U8","shape":[3],"data_offsets":[2,5]},)"
-      R"("none":{"dtype":"U8","shape":[0],"data_offsets":[2,2]},)"
-      R"("__metadata__":{"format":"pt","a":""},)"
-      R"("a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}   )",
-      5));
+  const SafetensorsFile file =
+      SafetensorsFile::open(write_raw(folder,
+                                      R"({"z":{"dtype":"U8","shape":[3],"data_offsets":[2,5]},)"
+                                      R"("none":{"dtype":"U8","shape":[0],"data_offsets":[2,2]},)"
+                                      R"("__metadata__":{"format":"pt","a":""},)"
+                                      R"("a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}   )",
+                                      5));
   ASSERT_EQ(file.tensors().size(), 3u);
   EXPECT_EQ(file.tensors()[0].name, "a");
   EXPECT_EQ(file.tensors()[1].name, "none");
   EXPECT_EQ(file.tensors()[2].name, "z");
-  EXPECT_EQ(file.metadata(), (std::vector<std::pair<std::string, std::string>>{{"format", "pt"},
-                                                                                {"a", ""}}));
+  EXPECT_EQ(file.metadata(),
+            (std::vector<std::pair<std::string, std::string>>{{"format", "pt"}, {"a", ""}}));
 }
 
 TEST(SafetensorsFile, RefusesHeadersThatAreNotExactlyRight) {
@@ -187,8 +187,7 @@ TEST(SafetensorsFile, RefusesHeadersThatAreNotExactlyRight) {
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":{}}})", 1, Code::kDirectory,
        "data_offsets"},
       {R"({"a":{"dtype":"U8","shape":1,"data_offsets":[0,1]}})", 1, Code::kDirectory, "shape"},
-      {R"({"a":{"dtype":"U8","shape":[true],"data_offsets":[0,1]}})", 1, Code::kDirectory,
-       "shape"},
+      {R"({"a":{"dtype":"U8","shape":[true],"data_offsets":[0,1]}})", 1, Code::kDirectory, "shape"},
       {R"({"a":{"dtype":"U8","shape":["1"],"data_offsets":[0,1]}})", 1, Code::kDirectory, "shape"},
       {R"({"a":{"dtype":7,"shape":[1],"data_offsets":[0,1]}})", 1, Code::kDirectory, "dtype"},
       {R"({"a":{"dtype":"u8","shape":[1],"data_offsets":[0,1]}})", 1, Code::kDirectory, "dtype"},
@@ -199,8 +198,8 @@ TEST(SafetensorsFile, RefusesHeadersThatAreNotExactlyRight) {
       {R"({"":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1, Code::kDirectory, "name"},
       {R"({"__metadata__":"x"})", 0, Code::kDirectory, "__metadata__"},
       {R"({"__metadata__":{"a":"1","a":"2"}})", 0, Code::kDirectory, "twice"},
-      {R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1,
-       Code::kDirectory, "twice"},
+      {R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1, Code::kDirectory,
+       "twice"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", 2, Code::kRange, "hole"},
       {R"({"a":{"dtype":"U8","shape":[18446744073709551615],)"
        R"("data_offsets":[0,18446744073709551615]}})",
@@ -216,7 +215,8 @@ TEST(SafetensorsFile, RefusesHeadersThatAreNotExactlyRight) {
     const Error error = refusal_of(folder, c.header, c.data);
     EXPECT_EQ(code_name(error.code()), code_name(c.code)) << c.header << "\n" << error.message();
     EXPECT_NE(error.message().find(c.part), std::string::npos)
-        << c.header << "\n" << error.message() << " lacks " << c.part;
+        << c.header << "\n"
+        << error.message() << " lacks " << c.part;
   }
 }
 

@@ -58,8 +58,8 @@ TEST_P(HalfFormat, EncodingADecodedFiniteWordGivesTheWord) {
   for (int sign : {0, 0x8000})
     for (int word = 0; word < inf_word; ++word) {
       words.push_back(static_cast<uint16_t>(word | sign));
-      values.push_back(static_cast<float>(
-          half_value(words.back(), GetParam().mantissa_bits, GetParam().bias)));
+      values.push_back(
+          static_cast<float>(half_value(words.back(), GetParam().mantissa_bits, GetParam().bias)));
     }
   const ByteVector object = encode_all(f, {1, values.size()}, values);
   ASSERT_EQ(std::memcmp(object.data(), words.data(), object.size()), 0);
@@ -88,9 +88,7 @@ TEST_P(HalfFormat, RoundsToNearestAndTiesToEven) {
 INSTANTIATE_TEST_SUITE_P(All, HalfFormat,
                          testing::Values(HalfCase{FormatId::kBf16, 7, 127},
                                          HalfCase{FormatId::kFp16, 10, 15}),
-                         [](const auto& info) {
-                           return std::string(format(info.param.id).name);
-                         });
+                         [](const auto& info) { return std::string(format(info.param.id).name); });
 
 void expect_refused(FormatId id, float value) {
   std::vector<float> values(15, 1.0f);

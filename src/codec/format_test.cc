@@ -120,8 +120,8 @@ TEST(ValidateGaps, FindsEveryByteBetweenPlanesAndNoOther) {
     validate_gaps(f, g, object);
     for (uint64_t at = 0; at < object.size(); ++at) {
       object[at] = std::byte{0x20};
-      const bool in_gap = (at >= base_end && at < layout.high_at) ||
-                          (at >= high_end && at < layout.scale_at);
+      const bool in_gap =
+          (at >= base_end && at < layout.high_at) || (at >= high_end && at < layout.scale_at);
       const Error error = error_of([&] { validate_gaps(f, g, object); });
       ASSERT_EQ(error.code(), in_gap ? Code::kValue : Code::kInternal) << f.name << " " << at;
       if (in_gap) {

@@ -57,11 +57,29 @@ struct PackingCase {
 TEST(RowSplitPacking, MatchesTheGoldenObjects) {
   const PackingCase cases[] = {
       {kOracleQ4, 65, {-8, -7, -1, 0, 1, 7}, {0x98, 0x0f, 0x71}, 0, {}, 260, "34f05f624a2ccb4d"},
-      {kOracleQ5, 130, {-16, -15, -1, 0, 1, 15}, {0x10, 0x0f, 0xf1}, 256, {0x07}, 520,
+      {kOracleQ5,
+       130,
+       {-16, -15, -1, 0, 1, 15},
+       {0x10, 0x0f, 0xf1},
+       256,
+       {0x07},
+       520,
        "f31e1fe6a3853ead"},
-      {kOracleQ6, 65, {-32, -31, -17, -16, -1, 0, 15, 31}, {0x10, 0x0f, 0x0f, 0xff}, 256,
-       {0xea, 0x43}, 516, "348361ff46682f66"},
-      {kOracleQ8, 33, {-127, -1, 0, 1, 127}, {0x81, 0xff, 0x00, 0x01, 0x7f}, 0, {}, 264,
+      {kOracleQ6,
+       65,
+       {-32, -31, -17, -16, -1, 0, 15, 31},
+       {0x10, 0x0f, 0x0f, 0xff},
+       256,
+       {0xea, 0x43},
+       516,
+       "348361ff46682f66"},
+      {kOracleQ8,
+       33,
+       {-127, -1, 0, 1, 127},
+       {0x81, 0xff, 0x00, 0x01, 0x7f},
+       0,
+       {},
+       264,
        "f858d4046ba3b681"},
   };
   for (const PackingCase& c : cases) {
@@ -134,8 +152,7 @@ EncodedGroup encode_group(const OracleFormat& oracle, std::vector<float> values)
 }
 
 TEST(GroupedAbsmax, MatchesTheGoldenQ4Groups) {
-  const EncodedGroup small =
-      encode_group(kOracleQ4, std::vector<float>(64, bf16_to_f32(0x3636)));
+  const EncodedGroup small = encode_group(kOracleQ4, std::vector<float>(64, bf16_to_f32(0x3636)));
   EXPECT_EQ(small.scale, 0x0006);
   EXPECT_EQ(small.codes, std::vector<int>(64, 7));
 
@@ -185,8 +202,7 @@ TEST(GroupedAbsmax, RefusesNonFiniteValuesAndNamesThem) {
         values[2 * g.cols + col] = bad;
         const Error error = error_of([&] { encode_all(f, g, values); });
         ASSERT_EQ(error.code(), Code::kValue);
-        ASSERT_TRUE(
-            error.message().starts_with("row 2 column " + std::to_string(col) + ": "))
+        ASSERT_TRUE(error.message().starts_with("row 2 column " + std::to_string(col) + ": "))
             << error.message();
       }
     }
@@ -257,8 +273,8 @@ TEST(RowSplit, RowSlicesByPlanesEqualAnEncodingOfTheirOwn) {
     const Planes from = f.planes(whole), to = f.planes(slice);
     ByteVector copied(to.total_bytes);
     for (int i = 0; i < from.count; ++i)
-      std::copy_n(parent.begin() + static_cast<ptrdiff_t>(from.plane[i].offset +
-                                                          2 * from.plane[i].row_bytes),
+      std::copy_n(parent.begin() +
+                      static_cast<ptrdiff_t>(from.plane[i].offset + 2 * from.plane[i].row_bytes),
                   3 * from.plane[i].row_bytes,
                   copied.begin() + static_cast<ptrdiff_t>(to.plane[i].offset));
     const std::vector<float> rows(values.begin() + 2 * 190, values.begin() + 5 * 190);
@@ -312,8 +328,7 @@ class RowSplitValidate : public testing::TestWithParam<OracleFormat> {
                   const std::function<uint16_t(uint64_t, uint64_t)>& scale) {
     return oracle_pack(GetParam(), 3, 130, code, scale);
   }
-  void expect_refused(const ByteVector& object, uint64_t row, uint64_t col,
-                      std::string_view rule) {
+  void expect_refused(const ByteVector& object, uint64_t row, uint64_t col, std::string_view rule) {
     const Error error = error_of([&] { f_.validate(object.data(), kGeometry, 0, 3); });
     EXPECT_EQ(error.code(), Code::kValue);
     const std::string place = fmt::format("row {} column {}: ", row, col);
@@ -341,9 +356,9 @@ TEST_P(RowSplitValidate, RefusesIllegalScales) {
 TEST_P(RowSplitValidate, RefusesCodesUnderAZeroScale) {
   for (const uint64_t col : {0u, 5u, 31u, 63u, 64u, 127u, 128u, 129u}) {
     for (const int code : {GetParam().qmin, -1, 1, GetParam().qmax}) {
-      const ByteVector object = make(
-          [&](uint64_t r, uint64_t k) { return r == 2 && k == col ? code : 0; },
-          [](uint64_t, uint64_t) -> uint16_t { return 0; });
+      const ByteVector object =
+          make([&](uint64_t r, uint64_t k) { return r == 2 && k == col ? code : 0; },
+               [](uint64_t, uint64_t) -> uint16_t { return 0; });
       expect_refused(object, 2, col, "under scale 0");
     }
   }
@@ -359,8 +374,9 @@ TEST_P(RowSplitValidate, RefusesEveryPaddingBit) {
       const int code = bit + 1 == GetParam().bits ? -(1 << bit) : 1 << bit;
       const ByteVector wide = oracle_pack(
           GetParam(), 3, 256,
-          [&](uint64_t r, uint64_t k) { return k < 130 ? (k % 2 == 0 ? 1 : -1)
-                                                      : (r == 1 && k == col ? code : 0); },
+          [&](uint64_t r, uint64_t k) {
+            return k < 130 ? (k % 2 == 0 ? 1 : -1) : (r == 1 && k == col ? code : 0);
+          },
           [&](uint64_t, uint64_t g) -> uint16_t { return g * f_.group < 130 ? 0x3c00 : 0; });
       ASSERT_EQ(wide.size(), legal.size());
       expect_refused(wide, 1, col, "padding code");
@@ -380,9 +396,7 @@ TEST_P(RowSplitValidate, RefusesAScaleOfAPaddingGroup) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RowSplitValidate, testing::ValuesIn(kOracles),
-                         [](const auto& info) {
-                           return std::string(format(info.param.id).name);
-                         });
+                         [](const auto& info) { return std::string(format(info.param.id).name); });
 
 TEST(Q8Validate, RefusesTheWord0x80Everywhere) {
   const Format& f = format(FormatId::kQ8G32);
@@ -406,8 +420,7 @@ TEST(RowSplitValidateRandom, AcceptsWhateverTheEncoderWrites) {
     const Format& f = format(oracle.id);
     for (const uint64_t cols : columns_to_try(oracle)) {
       const Geometry g{3, cols};
-      const ByteVector object =
-          encode_all(f, g, random_values(g.rows * cols, -140, 14, cols + 3));
+      const ByteVector object = encode_all(f, g, random_values(g.rows * cols, -140, 14, cols + 3));
       f.validate(object.data(), g, 0, g.rows);
       validate_gaps(f, g, object);
     }

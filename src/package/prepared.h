@@ -89,7 +89,7 @@ struct FrontendBlock {
   std::optional<std::string> chat_template;  // Jinja source
   std::optional<std::string> tool_template;  // used instead when tools are given
   std::string bos_token, eos_token;          // spellings for the template
-  std::vector<int32_t> stop_ids;  // generation ends at these
+  std::vector<int32_t> stop_ids;             // generation ends at these
   SamplingDefaults sampling;
 };
 

@@ -32,7 +32,7 @@ constexpr float kServedMargin = 0.3f;
 
 const fs::path kShared = fs::path(FLARE_SOURCE_DIR) / "../shared/data";
 
-const char* const kCases[] = {"llama2", "llama3", "mistral", "qwen2",
+const char* const kCases[] = {"llama2", "llama3",          "mistral", "qwen2",
                               "qwen3",  "qwen3_tied_yarn", "qwen3_5", "qwen3_5_vision"};
 
 std::span<const float> floats(const checkpoint::Tensor& t) {
@@ -277,12 +277,13 @@ TEST_F(Nano, LogitsOfAConversationMatchInExactArithmetic) {
     if (t.name == "input_ids") tokens = ids(t);
     if (t.name == "logits") want = floats(t);
   }
-  EXPECT_LE(relative_rms(forward(kNano, tokens, true, 512, choose_isa("")).logits, want), kExactRms);
+  EXPECT_LE(relative_rms(forward(kNano, tokens, true, 512, choose_isa("")).logits, want),
+            kExactRms);
 }
 
 TEST_F(Nano, QuantisedRecipesStillAnswerTheSureThings) {
-  // Rounded weights move logits by more than close calls allow; an answer whose every margin is wide
-  // must survive.
+  // Rounded weights move logits by more than close calls allow; an answer whose every margin is
+  // wide must survive.
   for (const auto& [recipe, margin] : {std::pair{"q8", 2.0f}, std::pair{"q4", 8.0f}}) {
     runtime::Engine engine(prepared(artifact_of(kNano, recipe)), {{2, choose_isa("")}, {}, 64, 0});
     int sure = 0;
@@ -314,7 +315,8 @@ TEST_F(Nano, TwoEnginesWithDifferentModelsRunAtOnce) {
   };
   const auto first = test::collect(stories, story_request()).tokens;
   for (size_t i = 0; i < 8; ++i)
-    expect_answer(cases()[i], nano_answers[i].wait().tokens, kServedMargin, "beside another engine");
+    expect_answer(cases()[i], nano_answers[i].wait().tokens, kServedMargin,
+                  "beside another engine");
   EXPECT_EQ(test::collect(stories, story_request()).tokens, first);
 }
 
@@ -340,7 +342,8 @@ TEST(Stories260k, TellsTheThreeStoriesTokenForToken) {
     request.sampling.temperature = 0;
     request.ignore_stop_ids = true;
     const auto got = test::collect(engine, std::move(request)).tokens;
-    EXPECT_EQ(got, std::vector<int32_t>(want.begin() + static_cast<ptrdiff_t>(n_prompt), want.end()));
+    EXPECT_EQ(got,
+              std::vector<int32_t>(want.begin() + static_cast<ptrdiff_t>(n_prompt), want.end()));
   }
 }
 

@@ -15,7 +15,6 @@ inline void dot_group(const I* w, const int8_t* x, I* sums) {
       chains[j] = _mm512_dpbusd_epi32(chains[j], w[step + j / R], isplat(word));
     }
   }
-  for (int j = R; j < kChains * R; ++j)
-    chains[j % R] = _mm512_add_epi32(chains[j % R], chains[j]);
+  for (int j = R; j < kChains * R; ++j) chains[j % R] = _mm512_add_epi32(chains[j % R], chains[j]);
   for (int r = 0; r < R; ++r) sums[r] = chains[r];
 }

@@ -55,7 +55,8 @@ inline void multiply_block(const typename A::WWord* const* w, const typename A::
       for (int r = 0; r < R; ++r) sums3[r] = A::fold(sums3[r], xs[r], ws3);
     }
     if (i == n) break;
-    for (int r = 0; r < R; ++r) copy_padded<A::kStep>(x + r * x_stride + i, n - i, x_end + r * A::kStep);
+    for (int r = 0; r < R; ++r)
+      copy_padded<A::kStep>(x + r * x_stride + i, n - i, x_end + r * A::kStep);
     for (int c = 0; c < 4; ++c) copy_padded<A::kStep>(w[c] + i, n - i, w_end + c * A::kStep);
     x = x_end;
     w0 = w_end, w1 = w0 + A::kStep, w2 = w1 + A::kStep, w3 = w2 + A::kStep;

@@ -74,8 +74,7 @@ struct Q8 {
       load_transposed(rows.base + group * 32 + half * 16, rows.base_stride, out + 4 * half);
       if (kSigned) continue;
       for (int i = 0; i < 4; ++i)
-        out[4 * half + i] =
-            xor_(out[4 * half + i], isplat(static_cast<int32_t>(0x80808080u)));
+        out[4 * half + i] = xor_(out[4 * half + i], isplat(static_cast<int32_t>(0x80808080u)));
     }
   }
 };

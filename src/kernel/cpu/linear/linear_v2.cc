@@ -10,10 +10,10 @@ namespace {
 
 using namespace linear;
 
-#include "kernel/cpu/linear/simd_v2.inl.h"
-#include "kernel/cpu/linear/linear_float.inl.h"
 #include "kernel/cpu/linear/dot_maddubs.inl.h"
+#include "kernel/cpu/linear/linear_float.inl.h"
 #include "kernel/cpu/linear/linear_int8.inl.h"
+#include "kernel/cpu/linear/simd_v2.inl.h"
 
 }  // namespace
 
@@ -22,8 +22,14 @@ void linear_generic(const LaunchArgs& args, Member& member) {
 }
 void linear_bf16(const LaunchArgs& args, Member& member) { run_bf16(problem_of(args), member); }
 
-void linear_q4_g64(const LaunchArgs& args, Member& member) { run_int8<Q4>(problem_of(args), member); }
-void linear_q6_g64(const LaunchArgs& args, Member& member) { run_int8<Q6>(problem_of(args), member); }
-void linear_q8_g32(const LaunchArgs& args, Member& member) { run_int8<Q8>(problem_of(args), member); }
+void linear_q4_g64(const LaunchArgs& args, Member& member) {
+  run_int8<Q4>(problem_of(args), member);
+}
+void linear_q6_g64(const LaunchArgs& args, Member& member) {
+  run_int8<Q6>(problem_of(args), member);
+}
+void linear_q8_g32(const LaunchArgs& args, Member& member) {
+  run_int8<Q8>(problem_of(args), member);
+}
 
 }  // namespace flare::kernel::v2

@@ -11,15 +11,21 @@ namespace {
 
 using namespace linear;
 
-#include "kernel/cpu/linear/simd_v4.inl.h"
 #include "kernel/cpu/linear/dot_vnni.inl.h"
 #include "kernel/cpu/linear/linear_int8.inl.h"
+#include "kernel/cpu/linear/simd_v4.inl.h"
 
 }  // namespace
 
-void linear_q4_g64(const LaunchArgs& args, Member& member) { run_int8<Q4>(problem_of(args), member); }
-void linear_q6_g64(const LaunchArgs& args, Member& member) { run_int8<Q6>(problem_of(args), member); }
-void linear_q8_g32(const LaunchArgs& args, Member& member) { run_int8<Q8>(problem_of(args), member); }
+void linear_q4_g64(const LaunchArgs& args, Member& member) {
+  run_int8<Q4>(problem_of(args), member);
+}
+void linear_q6_g64(const LaunchArgs& args, Member& member) {
+  run_int8<Q6>(problem_of(args), member);
+}
+void linear_q8_g32(const LaunchArgs& args, Member& member) {
+  run_int8<Q8>(problem_of(args), member);
+}
 
 }  // namespace flare::kernel::vnni
 FLARE_TARGET_END

@@ -172,8 +172,7 @@ Quantised quantised_in(const Problem& problem, int64_t group, int64_t block) {
 }
 
 std::byte* panel_of(const Problem& problem, const Quantised& quantised, const Member& member) {
-  const QuantisedBytes at =
-      quantised_bytes(problem.n_rows, quantised.padded_k, quantised.groups);
+  const QuantisedBytes at = quantised_bytes(problem.n_rows, quantised.padded_k, quantised.groups);
   return problem.workspace + at.panels + at.panel * member.index();
 }
 
@@ -215,7 +214,9 @@ namespace {
 
 constexpr int64_t kLine = 64;
 
-int64_t columns(const LaunchArgs& args) { return static_cast<int64_t>(args.operands[1].weight->cols); }
+int64_t columns(const LaunchArgs& args) {
+  return static_cast<int64_t>(args.operands[1].weight->cols);
+}
 
 }  // namespace
 
@@ -225,16 +226,15 @@ uint64_t linear_generic_workspace(const LaunchArgs&, int n_members) {
 
 uint64_t linear_bf16_workspace(const LaunchArgs& at_capacity, int n_members) {
   // Level bf16 keeps x as bf16 words; the others convert tiles of weights as generic does.
-  const int64_t words =
-      linear::align_up(at_capacity.operands[0].rows * linear::align_up(columns(at_capacity), 32) * 2,
-                       kLine);
+  const int64_t words = linear::align_up(
+      at_capacity.operands[0].rows * linear::align_up(columns(at_capacity), 32) * 2, kLine);
   return std::max(static_cast<uint64_t>(words), linear_generic_workspace(at_capacity, n_members));
 }
 
 uint64_t linear_int8_workspace(const LaunchArgs& at_capacity, int n_members) {
   const int64_t padded_k = linear::align_up(columns(at_capacity), linear::kColumns);
-  const linear::QuantisedBytes at = linear::quantised_bytes(
-      at_capacity.operands[0].rows, padded_k, padded_k / linear::kSmallestGroup);
+  const linear::QuantisedBytes at = linear::quantised_bytes(at_capacity.operands[0].rows, padded_k,
+                                                            padded_k / linear::kSmallestGroup);
   return static_cast<uint64_t>(at.panels + at.panel * n_members);
 }
 
