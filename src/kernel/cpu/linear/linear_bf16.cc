@@ -11,8 +11,11 @@ namespace {
 
 using namespace linear;
 
-#include "kernel/cpu/linear/linear_float.inl.h"
+// Each body uses the words of those before it.
+// clang-format off
 #include "kernel/cpu/linear/simd_v4.inl.h"
+#include "kernel/cpu/linear/linear_float.inl.h"
+// clang-format on
 
 // bf16 x, bf16 W: vdpbf16ps adds two products to each binary32 lane.
 struct Bf16Pairs {

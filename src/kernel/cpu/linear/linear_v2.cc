@@ -10,10 +10,13 @@ namespace {
 
 using namespace linear;
 
-#include "kernel/cpu/linear/dot_maddubs.inl.h"
-#include "kernel/cpu/linear/linear_float.inl.h"
-#include "kernel/cpu/linear/linear_int8.inl.h"
+// Each body uses the words of those before it.
+// clang-format off
 #include "kernel/cpu/linear/simd_v2.inl.h"
+#include "kernel/cpu/linear/linear_float.inl.h"
+#include "kernel/cpu/linear/dot_maddubs.inl.h"
+#include "kernel/cpu/linear/linear_int8.inl.h"
+// clang-format on
 
 }  // namespace
 

@@ -11,9 +11,12 @@ namespace {
 
 using namespace linear;
 
+// Each body uses the words of those before it.
+// clang-format off
+#include "kernel/cpu/linear/simd_v4.inl.h"
 #include "kernel/cpu/linear/dot_vnni.inl.h"
 #include "kernel/cpu/linear/linear_int8.inl.h"
-#include "kernel/cpu/linear/simd_v4.inl.h"
+// clang-format on
 
 }  // namespace
 
