@@ -8,6 +8,7 @@
 
 #include "base/cpu.h"
 #include "base/version.h"
+#include "common/cpu_floor.h"
 #include "common/errors.h"
 
 namespace flare::app {
@@ -188,6 +189,7 @@ bool wants_json(int argc, char** argv) {
 }  // namespace
 
 int run_program(const Program& program, int argc, char** argv) {
+  FLARE_ASSERT(kCpuFloorLinked == 1);  // the reference that links the check before main
   CommonFlags common;
   try {
     return parse_and_run(program, common, argc, argv);
