@@ -2,13 +2,12 @@
 #include "flare/line_reader.h"
 
 #include <histedit.h>
-#include <langinfo.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <clocale>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <cwchar>
 #include <iostream>
 
@@ -42,7 +41,7 @@ const char* next_prompt(EditLine*) { return ". "; }
 
 void choose_utf8_locale() {
   std::setlocale(LC_CTYPE, "");
-  if (std::strcmp(nl_langinfo(CODESET), "UTF-8") != 0) std::setlocale(LC_CTYPE, "C.UTF-8");
+  if (MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
 }  // namespace

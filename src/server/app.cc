@@ -76,7 +76,8 @@ void App::open(Service& service) {
 
 void App::dispatch(const http::Request& request, std::shared_ptr<http::Exchange> exchange) {
   check_origin(request);
-  const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  const std::string_view method =
+      request.method == "HEAD" ? std::string_view("GET") : std::string_view(request.method);
   std::string allowed;
   for (const Route& route : kRoutes) {
     std::string_view tail;

@@ -228,6 +228,8 @@ struct Server::Impl {
   asio::awaitable<bool> serve_one(beast::tcp_stream& stream, beast::flat_buffer& buffer);
   asio::awaitable<bool> read_request(beast::tcp_stream& stream, beast::flat_buffer& buffer,
                                      bhttp::request_parser<bhttp::string_body>& parser);
+  template <typename T>
+  asio::awaitable<bool> within(std::chrono::steady_clock::duration limit, asio::awaitable<T> work);
   asio::awaitable<bool> refuse(beast::tcp_stream& stream, int status, std::string_view code,
                                std::string_view message);
   asio::awaitable<error_code> read_body(beast::tcp_stream& stream, beast::flat_buffer& buffer,
@@ -320,6 +322,19 @@ asio::awaitable<bool> Server::Impl::refuse(beast::tcp_stream& stream, int status
   co_return false;
 }
 
+// Runs `work` and cancels it when the limit passes (false). The stream's own timeouts close the
+// connection, so that no 408 could be sent.
+template <typename T>
+asio::awaitable<bool> Server::Impl::within(std::chrono::steady_clock::duration limit,
+                                           asio::awaitable<T> work) {
+  using namespace asio::experimental::awaitable_operators;
+  asio::steady_timer timer(ioc, limit);
+  error_code ignored;
+  const auto first =
+      co_await (std::move(work) || timer.async_wait(asio::redirect_error(use_awaitable, ignored)));
+  co_return first.index() == 0;
+}
+
 // False: the connection is done (a refusal has been sent where one is due).
 asio::awaitable<bool> Server::Impl::read_request(
     beast::tcp_stream& stream, beast::flat_buffer& buffer,
@@ -334,13 +349,15 @@ asio::awaitable<bool> Server::Impl::read_request(
     if (ec) co_return false;
     buffer.commit(n);
   }
-  stream.expires_after(std::chrono::seconds(options.header_seconds));
-  co_await bhttp::async_read_header(stream, buffer, parser,
-                                    asio::redirect_error(use_awaitable, ec));
+  stream.expires_never();
+  const bool head_in_time =
+      co_await within(std::chrono::seconds(options.header_seconds),
+                      bhttp::async_read_header(stream.socket(), buffer, parser,
+                                               asio::redirect_error(use_awaitable, ec)));
+  if (!head_in_time)
+    co_return co_await refuse(stream, 408, "request_timeout", "the request header took too long");
   if (ec == bhttp::error::header_limit)
     co_return co_await refuse(stream, 431, "headers_too_large", "request headers are too large");
-  if (ec == beast::error::timeout)
-    co_return co_await refuse(stream, 408, "request_timeout", "the request header took too long");
   if (ec == bhttp::error::end_of_stream || ec == asio::error::connection_reset ||
       ec == asio::error::operation_aborted || ec == bhttp::error::partial_message)
     co_return false;
@@ -359,6 +376,9 @@ asio::awaitable<bool> Server::Impl::read_request(
     co_return co_await refuse(stream, 413, "body_too_large", "the request body is too large");
   if (ec == beast::error::timeout)
     co_return co_await refuse(stream, 408, "request_timeout", "the request body took too long");
+  const bool cut = ec == bhttp::error::partial_message || ec == asio::error::eof ||
+                   ec == asio::error::connection_reset;
+  if (ec && !cut) co_return co_await refuse(stream, 400, "invalid_request", "malformed HTTP body");
   co_return !ec;
 }
 
@@ -369,11 +389,14 @@ asio::awaitable<error_code> Server::Impl::read_body(
       std::chrono::steady_clock::now() + std::chrono::seconds(options.body_seconds);
   error_code ec;
   while (!ec && !parser.is_done()) {
-    const auto idle_end =
-        std::chrono::steady_clock::now() + std::chrono::seconds(options.body_idle_seconds);
-    stream.expires_at(std::min(deadline, idle_end));
-    co_await bhttp::async_read_some(stream, buffer, parser,
-                                    asio::redirect_error(use_awaitable, ec));
+    const auto now = std::chrono::steady_clock::now();
+    const auto idle_end = now + std::chrono::seconds(options.body_idle_seconds);
+    stream.expires_never();
+    const bool in_time =
+        co_await within(std::min(deadline, idle_end) - now,
+                        bhttp::async_read_some(stream.socket(), buffer, parser,
+                                               asio::redirect_error(use_awaitable, ec)));
+    if (!in_time) co_return error_code(beast::error::timeout);
   }
   co_return ec;
 }

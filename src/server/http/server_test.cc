@@ -1,0 +1,357 @@
+// The HTTP façade against a client of plain sockets.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <future>
+
+#include "base/error.h"
+#include "server/http/http.h"
+
+namespace flare::server::http {
+namespace {
+
+constexpr int kPatienceMs = 20'000;
+
+// A connection that reads what it is told to and no more.
+class Client {
+ public:
+  explicit Client(uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  }
+  ~Client() { close(); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  void close() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+  void half_close() { ::shutdown(fd_, SHUT_WR); }
+  void send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (n <= 0) return;  // the server may have closed already
+      bytes.remove_prefix(static_cast<size_t>(n));
+    }
+  }
+  // Everything up to and including `mark`; what came so far if the connection ends.
+  std::string read_until(std::string_view mark) {
+    size_t at;
+    while ((at = pending_.find(mark)) == std::string::npos && more()) {
+    }
+    return cut(at == std::string::npos ? pending_.size() : at + mark.size());
+  }
+  std::string read_bytes(size_t n) {
+    while (pending_.size() < n && more()) {
+    }
+    return cut(std::min(n, pending_.size()));
+  }
+  std::string read_to_end() {
+    while (more()) {
+    }
+    return cut(pending_.size());
+  }
+  // One response with Content-Length: head and body.
+  std::pair<std::string, std::string> response() {
+    std::string head = read_until("\r\n\r\n");
+    const size_t at = head.find("Content-Length: ");
+    const size_t n = at == std::string::npos ? 0 : std::stoul(head.substr(at + 16));
+    return {head, read_bytes(n)};
+  }
+
+ private:
+  bool more() {
+    pollfd waiting{fd_, POLLIN, 0};
+    if (::poll(&waiting, 1, kPatienceMs) <= 0) {
+      ADD_FAILURE() << "the server says nothing";
+      return false;
+    }
+    char block[4096];
+    const ssize_t n = ::recv(fd_, block, sizeof block, 0);
+    if (n > 0) pending_.append(block, static_cast<size_t>(n));
+    return n > 0;
+  }
+  std::string cut(size_t n) {
+    std::string out = pending_.substr(0, n);
+    pending_.erase(0, n);
+    return out;
+  }
+  int fd_;
+  std::string pending_;
+};
+
+Options local() {
+  Options options;
+  options.port = 0;
+  return options;
+}
+
+// Answers with what it got: "METHOD path?query|header x-test|body".
+void echo(Request request, const std::shared_ptr<Exchange>& exchange) {
+  exchange->respond(200, "text/plain",
+                    fmt::format("{} {}?{}|{}|{}", request.method, request.path, request.query,
+                                request.header("X-TEST"), request.body),
+                    {{"x-extra", "1"}});
+}
+
+TEST(Http, KeepsTheConnectionAndDecodesPaths) {
+  const Server server(local(), echo);
+  Client client(server.port());
+  for (int i = 0; i < 3; ++i) {
+    client.send("GET /a%20b?q=%20 HTTP/1.1\r\nHost: x\r\nx-test: yes\r\n\r\n");
+    const auto [head, body] = client.response();
+    EXPECT_TRUE(head.starts_with("HTTP/1.1 200 OK\r\n")) << head;
+    EXPECT_NE(head.find("x-extra: 1"), std::string::npos);
+    EXPECT_EQ(body, "GET /a b?q=%20|yes|");
+  }
+}
+
+TEST(Http, AnswersPipelinedRequestsInOrder) {
+  const Server server(local(), echo);
+  Client client(server.port());
+  client.send(
+      "GET /1 HTTP/1.1\r\nHost: x\r\n\r\n"
+      "POST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
+      "GET /3 HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(client.response().second, "GET /1?||");
+  EXPECT_EQ(client.response().second, "POST /2?||abc");
+  EXPECT_EQ(client.response().second, "GET /3?||");
+}
+
+TEST(Http, TakesChunkedBodiesAndContinue) {
+  const Server server(local(), echo);
+  Client client(server.port());
+  client.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+  client.send("2\r\nde\r\n0\r\n\r\n");
+  EXPECT_EQ(client.response().second, "POST /?||abcde");
+  client.send("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  EXPECT_EQ(client.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  client.send("ok");
+  EXPECT_EQ(client.response().second, "POST /?||ok");
+}
+
+TEST(Http, HeadHasTheLengthAndNoBody) {
+  const Server server(local(), echo);
+  Client client(server.port());
+  client.send("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_NE(client.read_until("\r\n\r\n").find("Content-Length: 9\r\n"), std::string::npos);
+  client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");  // nothing stands between the two heads
+  EXPECT_EQ(client.response().second, "GET /?||");
+}
+
+TEST(Http, OldClientsGetAClosedConnection) {
+  const Server server(local(), echo);
+  Client client(server.port());
+  client.send("GET / HTTP/1.0\r\n\r\n");
+  const std::string all = client.read_to_end();
+  EXPECT_TRUE(all.ends_with("GET /?||")) << all;
+}
+
+TEST(Http, EchoesAPrintableRequestIdAndMakesOneOtherwise) {
+  const Server server(local(), echo);
+  Client client(server.port());
+  client.send("GET / HTTP/1.1\r\nHost: x\r\nx-request-id: mine-1\r\n\r\n");
+  EXPECT_NE(client.response().first.find("x-request-id: mine-1\r\n"), std::string::npos);
+  client.send("GET / HTTP/1.1\r\nHost: x\r\nx-request-id: two words\r\n\r\n");
+  EXPECT_NE(client.response().first.find("x-request-id: req_"), std::string::npos);
+}
+
+// Sends `bytes` on a fresh connection and returns all that comes back before it is closed.
+std::string last_words(const Server& server, std::string_view bytes) {
+  Client client(server.port());
+  client.send(bytes);
+  return client.read_to_end();
+}
+
+TEST(Http, LimitsHaveTheirStatus) {
+  Options options = local();
+  options.max_body_bytes = 100;
+  options.max_header_bytes = 2000;
+  options.max_header_fields = 20;
+  const Server server(options, echo);
+  const std::string post = "POST / HTTP/1.1\r\nHost: x\r\n";
+  EXPECT_NE(last_words(server, post + "Content-Length: 101\r\n\r\n").find(" 413 "),
+            std::string::npos);
+  EXPECT_NE(last_words(server, post + "Transfer-Encoding: chunked\r\n\r\nff\r\n" +
+                                   std::string(255, 'x') + "\r\n0\r\n\r\n")
+                .find("body_too_large"),
+            std::string::npos);
+  EXPECT_NE(last_words(server, post + "a: " + std::string(3000, 'x') + "\r\n\r\n").find(" 431 "),
+            std::string::npos);
+  std::string many = post;
+  for (int i = 0; i < 30; ++i) many += "a: b\r\n";
+  EXPECT_NE(last_words(server, many + "\r\n").find(" 431 "), std::string::npos);
+  EXPECT_NE(last_words(server, post + "Transfer-Encoding: chunked\r\n\r\nzz\r\n").find(" 400 "),
+            std::string::npos);
+  EXPECT_NE(last_words(server, "no http at all\r\n\r\n").find(" 400 "), std::string::npos);
+}
+
+TEST(Http, SlowRequestsTimeOut) {
+  Options options = local();
+  options.header_seconds = 1;
+  options.body_idle_seconds = 1;
+  const Server server(options, echo);
+  EXPECT_NE(last_words(server, "GET / HTTP/1.1\r\nHost:").find(" 408 "), std::string::npos);
+  EXPECT_NE(
+      last_words(server, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab").find(" 408 "),
+      std::string::npos);
+}
+
+// A handler that lends its exchange to the test.
+class Stage {
+ public:
+  Handler handler() {
+    return [this](const Request&, std::shared_ptr<Exchange> exchange) {
+      const std::lock_guard lock(mutex_);
+      exchange_ = std::move(exchange);
+      come_.notify_all();
+    };
+  }
+  std::shared_ptr<Exchange> next() {
+    std::unique_lock lock(mutex_);
+    come_.wait(lock, [this] { return exchange_ != nullptr; });
+    return std::exchange(exchange_, nullptr);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable come_;
+  std::shared_ptr<Exchange> exchange_;
+};
+
+constexpr std::string_view kGet = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+TEST(Http, StreamsChunkByChunkAndKeepsTheConnection) {
+  Stage stage;
+  const Server server(local(), stage.handler());
+  Client client(server.port());
+  for (int i = 0; i < 2; ++i) {
+    client.send(kGet);
+    const auto exchange = stage.next();
+    exchange->begin_stream();
+    const std::string head = client.read_until("\r\n\r\n");
+    EXPECT_NE(head.find("Content-Type: text/event-stream"), std::string::npos);
+    EXPECT_NE(head.find("Cache-Control: no-store"), std::string::npos);
+    exchange->write("data: one\n\n");
+    EXPECT_EQ(client.read_until("one\n\n\r\n"), "b\r\ndata: one\n\n\r\n");
+    exchange->write("data: two\n\n");
+    exchange->end();
+    const std::string rest = client.read_until("0\r\n\r\n");
+    EXPECT_NE(rest.find("data: two\n\n"), std::string::npos);
+    EXPECT_TRUE(rest.ends_with("\r\n0\r\n\r\n"));
+  }
+}
+
+TEST(Http, AStreamThatIsOverBeforeItsHeadWentOutIsWhole) {
+  const Server server(local(), [](const Request&, const std::shared_ptr<Exchange>& exchange) {
+    exchange->begin_stream();
+    for (int i = 0; i < 100; ++i) exchange->write(fmt::format("{},", i));
+    exchange->end();
+  });
+  std::string expected;
+  for (int i = 0; i < 100; ++i) expected += fmt::format("{},", i);
+  const std::string all = last_words(server, "GET / HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(all.substr(all.find("\r\n\r\n") + 4), expected);
+}
+
+TEST(Http, SilentStreamsPing) {
+  Options options = local();
+  options.ping_seconds = 1;
+  Stage stage;
+  const Server server(options, stage.handler());
+  Client client(server.port());
+  client.send(kGet);
+  const auto exchange = stage.next();
+  exchange->begin_stream();
+  EXPECT_TRUE(client.read_until(": ping\n\n").ends_with(": ping\n\n"));
+  exchange->end();
+}
+
+// True once on_disconnect has run.
+bool told_gone(Exchange& exchange) {
+  auto told = std::make_shared<std::promise<void>>();
+  exchange.on_disconnect([told] { told->set_value(); });
+  return told->get_future().wait_for(std::chrono::milliseconds(kPatienceMs)) ==
+         std::future_status::ready;
+}
+
+TEST(Http, AClientThatLeavesIsNoticedInEveryPhase) {
+  Stage stage;
+  const Server server(local(), stage.handler());
+  for (const bool streaming : {false, true}) {
+    for (const bool half : {false, true}) {
+      Client client(server.port());
+      client.send(kGet);
+      const auto exchange = stage.next();
+      if (streaming) {
+        exchange->begin_stream();
+        client.read_until("\r\n\r\n");
+      }
+      half ? client.half_close() : client.close();
+      EXPECT_TRUE(told_gone(*exchange)) << streaming << half;
+      exchange->write("nobody listens");
+      exchange->end();
+    }
+  }
+}
+
+TEST(Http, AClientThatDoesNotReadIsCutOff) {
+  Options options = local();
+  options.max_unread_bytes = 1 << 20;
+  Stage stage;
+  const Server server(options, stage.handler());
+  Client client(server.port());
+  client.send(kGet);
+  const auto exchange = stage.next();
+  exchange->begin_stream();
+  auto told = std::make_shared<std::promise<void>>();
+  exchange->on_disconnect([told] { told->set_value(); });
+  auto gone = told->get_future();
+  // More than the socket buffers and the limit hold, whatever the system's defaults.
+  for (int i = 0; i < 200 && gone.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+       ++i)
+    exchange->write(std::string(1 << 20, 'x'));
+  EXPECT_EQ(gone.wait_for(std::chrono::milliseconds(kPatienceMs)), std::future_status::ready);
+}
+
+TEST(Http, StopsAcceptingAndWaitsForRunningAnswers) {
+  Stage stage;
+  Server server(local(), stage.handler());
+  Client client(server.port());
+  client.send(kGet);
+  const auto exchange = stage.next();
+  server.stop_accepting();
+  EXPECT_FALSE(server.wait_idle(std::chrono::steady_clock::now()));
+  exchange->respond(200, "text/plain", "late");
+  EXPECT_TRUE(
+      server.wait_idle(std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs)));
+  EXPECT_TRUE(client.read_to_end().ends_with("late"));
+}
+
+TEST(Http, APortInUseIsANetworkError) {
+  const Server server(local(), echo);
+  Options taken = local();
+  taken.port = server.port();
+  try {
+    const Server second(taken, echo);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kNetwork);
+    EXPECT_FALSE(error.hint().empty());
+  }
+  Options wrong = local();
+  wrong.host = "nowhere.example";
+  EXPECT_THROW(Server(wrong, echo), Error);
+}
+
+}  // namespace
+}  // namespace flare::server::http
