@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+# `flare generate` and `flare chat` as processes: what goes to stdout, and exit codes.
+#
+# usage: generate_test.py FLARE [unittest arguments]
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FLARE = sys.argv.pop(1)
+NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
+CASES = json.loads((NANO / "greedy.json").read_text())["cases"]
+GREEDY = ("--temperature", "0")
+
+
+def flare(*words, stdin=""):
+    return subprocess.run([FLARE, *words], input=stdin, capture_output=True, text=True, timeout=120)
+
+
+def case(question):
+    return next(c for c in CASES if c["messages"][-1]["content"] == question and not c["enable_thinking"])
+
+
+def answer(question):
+    return case(question)["text"].removesuffix("<|im_end|>")
+
+
+class Generate(unittest.TestCase):
+    def test_stdout_is_the_answer_alone(self):
+        done = flare("generate", "--prompt", "Who are you?", *GREEDY)
+        self.assertEqual((done.returncode, done.stdout), (0, answer("Who are you?")))
+        self.assertRegex(done.stderr, r"^\d+ tokens in [\d.]+ s · prefill \d+ tokens, [\d.]+ tok/s · decode [\d.]+ tok/s\n$")
+        self.assertEqual(flare("-q", "generate", "--prompt", "Who are you?", *GREEDY).stderr, "")
+
+    def test_every_source_of_a_prompt(self):
+        question = "What is the capital of Italy?"
+        self.assertEqual(flare("generate", "--prompt-file", "-", *GREEDY, stdin=question).stdout, answer(question))
+        with tempfile.TemporaryDirectory() as folder:
+            text = pathlib.Path(folder, "prompt.txt")
+            text.write_text(question)
+            self.assertEqual(flare("generate", str(NANO), "--prompt-file", str(text), *GREEDY).stdout,
+                             answer(question))
+            chat = pathlib.Path(folder, "chat.json")
+            chat.write_text(json.dumps({"messages": [{"role": "system", "content": "Be brief."},
+                                                     {"role": "user", "content": "Which month comes after May?"}]}))
+            self.assertEqual(flare("generate", "--messages", str(chat), *GREEDY).stdout,
+                             answer("Which month comes after May?"))
+            ids = pathlib.Path(folder, "ids")
+            ids.write_text(" ".join(map(str, case(question)["prompt_ids"])))
+            self.assertEqual(flare("generate", "--tokens", str(ids), *GREEDY).stdout, answer(question))
+        raw = flare("generate", "--raw", "--prompt", case(question)["prompt"], *GREEDY)
+        self.assertEqual(raw.stdout, answer(question))
+
+    def test_json_has_text_ids_and_counts(self):
+        wanted = case("Spell apple.")
+        done = flare("--json", "generate", "--prompt", "Spell apple.", *GREEDY)
+        document = json.loads(done.stdout)
+        self.assertTrue(document["ok"])
+        result = document["result"]
+        self.assertEqual(result["text"], answer("Spell apple."))
+        self.assertEqual(result["ids"], wanted["greedy_ids"][:-1])  # the last one ended the turn
+        self.assertEqual(result["finish_reason"], "stop")
+        self.assertEqual(result["usage"]["prompt_tokens"], len(wanted["prompt_ids"]))
+        self.assertEqual(result["usage"]["completion_tokens"], len(wanted["greedy_ids"]))
+        self.assertIn("predicted_per_second", result["timings"])
+
+    def test_exact_stories_are_the_reference_ones(self):
+        story = case("Tell me a story about Mia.")
+        done = flare("--json", "generate", "--exact", "--prompt", "Tell me a story about Mia.", *GREEDY,
+                     "--max-tokens", "20")
+        self.assertEqual(json.loads(done.stdout)["result"]["ids"], story["greedy_ids"][:20])
+
+    def test_limits_stops_and_seeds(self):
+        self.assertEqual(flare("generate", "--prompt", "Hello!", *GREEDY, "--stop", "x", "--stop", "can").stdout,
+                         "Hello! How ")
+        tokens = json.loads(flare("--json", "generate", "--prompt", "Hello!", "--max-tokens", "2").stdout)
+        self.assertEqual(tokens["result"]["finish_reason"], "length")
+        told = [flare("generate", "--prompt", "Tell me a story.", "--temperature", "1.5", "--top-k", "0",
+                      "--top-p", "1", "--seed", seed, "--max-tokens", "60").stdout for seed in ("1", "1", "2")]
+        self.assertEqual(told[0], told[1])
+        self.assertNotEqual(told[0], told[2])
+
+    def test_exit_codes_of_wrong_calls(self):
+        for code, words in [
+            (2, ["generate"]),
+            (2, ["generate", "--prompt", "a", "--raw", "--tokens", "1"]),
+            (2, ["generate", "--tokens", "1,x"]),
+            (2, ["generate", "--prompt", "a", "--temperature", "101"]),
+            (2, ["generate", "--prompt", "a", "--temperature", "hot"]),
+            (2, ["generate", "--prompt", "a", "--isa", "v9"]),
+            (2, ["generate", "--promt", "a"]),
+            (2, ["genrate"]),
+            (2, []),
+            (3, ["generate", "/no/such/model", "--prompt", "a"]),
+            (3, ["generate", "--prompt-file", "/no/such/file"]),
+            (4, ["generate", "--tokens", "99999"]),
+            (4, ["generate", "--messages", str(NANO / "README.md")]),
+        ]:
+            with self.subTest(words=words):
+                done = flare(*words)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertEqual(done.stdout, "")
+                self.assertRegex(done.stderr, r"^error: .*\nhint: .*\n$")
+        self.assertIn("--prompt", flare("generate", "--promt", "a").stderr.splitlines()[1])
+        failure = json.loads(flare("--json", "generate", "/no/such/model", "--prompt", "a").stdout)
+        self.assertEqual((failure["ok"], failure["error"]["code"]), (False, "not_found"))
+
+    def test_help_is_there_for_every_command(self):
+        for command in ("run", "chat", "generate"):
+            done = flare(command, "--help")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("Examples:", done.stdout)
+            self.assertEqual(done.stderr, "")
+
+
+class Chat(unittest.TestCase):
+    def test_a_conversation_through_a_pipe(self):
+        with tempfile.TemporaryDirectory() as folder:
+            saved = pathlib.Path(folder, "saved.json")
+            lines = ["Hi", "What is 5 + 6?", f"/save {saved}", "/stats", "/reset", "Who are you?", "/frobnicate",
+                     "/quit", "never read"]
+            done = flare("chat", *GREEDY, stdin="\n".join(lines) + "\n")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            first, second, third = done.stdout.splitlines()
+            self.assertEqual(second, "5 + 6 = 11")
+            self.assertEqual(third, answer("Who are you?"))
+            self.assertIn("tok/s", done.stderr)
+            self.assertIn("unknown command", done.stderr)
+            self.assertEqual(json.loads(saved.read_text())["messages"],
+                             [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": first},
+                              {"role": "user", "content": "What is 5 + 6?"},
+                              {"role": "assistant", "content": second}])
+
+    def test_the_end_of_input_leaves_and_the_system_text_counts(self):
+        done = flare("chat", *GREEDY, "--system", "Be brief.", stdin="Which month comes after May?")
+        self.assertEqual((done.returncode, done.stdout), (0, answer("Which month comes after May?") + "\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()

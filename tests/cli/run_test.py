@@ -1,0 +1,345 @@
+#!/usr/bin/python3
+# `flare run` as a process: wire behaviour with the bundled model, signals, exit codes.
+#
+# usage: run_test.py FLARE [unittest arguments]
+import json
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import unittest
+
+from flare_process import PATIENCE_S, Server, events
+
+FLARE = sys.argv.pop(1)
+NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
+USER = [{"role": "user", "content": "Hello!"}]
+LONG = {"messages": USER, "ignore_eos": True, "max_tokens": 4000, "temperature": 0}
+SMALLEST_MARGIN = 0.3  # below it, rounding may choose another token than the reference
+
+
+def reference_cases():
+    """Conversations whose greedy answer is certain: (messages, request fields, answer)."""
+    for case in json.loads((NANO / "greedy.json").read_text())["cases"]:
+        if min(case["margins"]) < SMALLEST_MARGIN:
+            continue
+        fields = {"chat_template_kwargs": {"enable_thinking": case["enable_thinking"]}}
+        if case["tools"]:
+            fields["tools"] = case["tools"]
+        yield case["messages"], fields, case["text"].removesuffix("<|im_end|>")
+
+
+class Wire(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(FLARE)
+
+    @classmethod
+    def tearDownClass(cls):
+        assert cls.server.stop() == 0, cls.server.lines
+
+    def test_answers_are_the_reference_ones(self):
+        for messages, fields, answer in reference_cases():
+            with self.subTest(messages=messages):
+                status, _, body = self.server.chat(messages=messages, temperature=0, **fields)
+                self.assertEqual(status, 200, body)
+                choice = body["choices"][0]
+                self.assertEqual(choice["message"], {"role": "assistant", "content": answer})
+                self.assertEqual(choice["finish_reason"], "stop")
+
+    def test_streams_say_the_same_as_whole_answers(self):
+        for messages, fields, answer in list(reference_cases())[:5]:
+            connection, response = self.server.open_stream(messages=messages, temperature=0, **fields)
+            self.assertEqual(response.headers["Content-Type"], "text/event-stream; charset=utf-8")
+            chunks = list(events(response))
+            connection.close()
+            self.assertEqual(chunks.pop(), "[DONE]")
+            self.assertEqual(chunks[0]["choices"][0]["delta"], {"role": "assistant", "content": ""})
+            self.assertEqual(chunks[-1]["choices"][0]["delta"], {})
+            self.assertEqual(chunks[-1]["choices"][0]["finish_reason"], "stop")
+            self.assertEqual("".join(c["choices"][0]["delta"].get("content", "") for c in chunks), answer)
+            self.assertEqual({c["object"] for c in chunks}, {"chat.completion.chunk"})
+            self.assertEqual(len({c["id"] for c in chunks}), 1)
+            self.assertFalse(any("usage" in c for c in chunks))
+
+    def test_the_usage_chunk_is_last_and_only_when_asked(self):
+        connection, response = self.server.open_stream(messages=USER, n=2, stream_options={"include_usage": True})
+        chunks = list(events(response))
+        connection.close()
+        self.assertEqual(chunks[-1], "[DONE]")
+        self.assertEqual(chunks[-2]["choices"], [])
+        self.assertEqual([c for c in chunks[:-2] if "usage" in c], [])
+        usage = chunks[-2]["usage"]
+        self.assertEqual(usage["total_tokens"], usage["prompt_tokens"] + usage["completion_tokens"])
+        self.assertEqual({c["choices"][0]["index"] for c in chunks[:-2]}, {0, 1})
+
+    def test_many_requests_at_once_do_not_disturb_each_other(self):
+        cases = list(reference_cases())[:12]
+        answers = [None] * len(cases)
+
+        def ask(i):
+            messages, fields, _ = cases[i]
+            answers[i] = self.server.chat(messages=messages, temperature=0, **fields)[2]
+
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(cases))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([a["choices"][0]["message"]["content"] for a in answers], [c[2] for c in cases])
+
+    def test_limits_and_stops_end_an_answer(self):
+        _, _, body = self.server.chat(messages=USER, temperature=0, max_tokens=3, max_completion_tokens=50)
+        self.assertEqual(body["choices"][0]["finish_reason"], "length")
+        self.assertEqual(body["usage"]["completion_tokens"], 3)
+        _, _, body = self.server.chat(messages=USER, temperature=0, max_tokens=0)
+        self.assertEqual(body["choices"][0]["message"]["content"], "")
+        _, _, body = self.server.chat(messages=USER, temperature=0, stop=["zzz", "can I"])
+        self.assertEqual(body["choices"][0]["message"]["content"], "Hello! How ")
+        self.assertEqual(body["choices"][0]["finish_reason"], "stop")
+        self.assertEqual(body["choices"][0]["stop_reason"], "can I")
+        _, _, body = self.server.chat(**dict(LONG, max_tokens=150))
+        self.assertEqual(body["usage"]["completion_tokens"], 150)
+
+    def test_a_seed_repeats_an_answer_and_choices_differ(self):
+        request = {"messages": [{"role": "user", "content": "Tell me a story."}], "temperature": 1.5, "top_p": 1,
+                   "top_k": 0, "seed": -5, "n": 3, "max_tokens": 60}
+        _, headers, first = self.server.chat(**request)
+        _, _, second = self.server.chat(**request)
+        texts = [c["message"]["content"] for c in first["choices"]]
+        self.assertEqual(headers["x-flare-seed"], "-5")
+        self.assertEqual(texts, [c["message"]["content"] for c in second["choices"]])
+        self.assertEqual(len(set(texts)), 3)
+
+    def test_timings_come_when_asked(self):
+        _, _, body = self.server.chat(messages=USER, timings=True)
+        self.assertEqual(body["timings"]["predicted_n"], body["usage"]["completion_tokens"])
+        self.assertNotIn("timings", self.server.chat(messages=USER)[2])
+
+    def test_unknown_fields_are_named_and_null_is_absent(self):
+        status, headers, _ = self.server.chat(messages=USER, strange=1, temperature=None, max_tokens=5.0)
+        self.assertEqual(status, 200)
+        self.assertEqual(headers["x-flare-ignored"], "strange")
+
+    def test_wrong_fields_have_their_code(self):
+        tool = {"type": "function", "function": {"name": "f"}}
+        for fields, status, code, param in [
+            ({"temperature": "1"}, 400, "invalid_type", "temperature"),
+            ({"temperature": 101}, 400, "invalid_value", "temperature"),
+            ({"temperature": True}, 400, "invalid_type", "temperature"),
+            ({"top_k": -2}, 400, "invalid_value", "top_k"),
+            ({"top_k": 1.5}, 400, "invalid_type", "top_k"),
+            ({"top_p": 1.1}, 400, "invalid_value", "top_p"),
+            ({"min_p": -0.1}, 400, "invalid_value", "min_p"),
+            ({"presence_penalty": 3}, 400, "invalid_value", "presence_penalty"),
+            ({"repetition_penalty": 0}, 400, "invalid_value", "repetition_penalty"),
+            ({"repeat_last_n": 5000}, 400, "invalid_value", "repeat_last_n"),
+            ({"seed": 2**63}, 400, "invalid_value", "seed"),
+            ({"max_tokens": -1}, 400, "invalid_value", "max_tokens"),
+            ({"n": 0}, 400, "invalid_value", "n"),
+            ({"n": 9}, 400, "invalid_value", "n"),
+            ({"stop": 5}, 400, "invalid_type", "stop"),
+            ({"stop": ""}, 400, "invalid_value", "stop"),
+            ({"stop": ["x"] * 17}, 400, "invalid_value", "stop"),
+            ({"stop": "x" * 257}, 400, "invalid_value", "stop"),
+            ({"stream": "yes"}, 400, "invalid_type", "stream"),
+            ({"stream_options": {"include_usage": 1}}, 400, "invalid_type", "stream_options.include_usage"),
+            ({"model": "gpt"}, 404, "model_not_found", "model"),
+            ({"model": 5}, 400, "invalid_type", "model"),
+            ({"logprobs": True}, 400, "unsupported_parameter", "logprobs"),
+            ({"store": True}, 400, "unsupported_parameter", "store"),
+            ({"mirostat": 2}, 400, "unsupported_parameter", "mirostat"),
+            ({"typical_p": 0.5}, 400, "unsupported_parameter", "typical_p"),
+            ({"response_format": {"type": "json_object"}}, 400, "unsupported_parameter", "response_format.type"),
+            ({"response_format": {"type": "xml"}}, 400, "invalid_value", "response_format.type"),
+            ({"tools": [{"type": "function"}]}, 400, "missing_field", "tools[0].function"),
+            ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, 400, "invalid_value",
+             "tools[0].function.name"),
+            ({"tools": [tool], "tool_choice": "required"}, 400, "unsupported_parameter", "tool_choice"),
+            ({"tools": [tool], "tool_choice": {"type": "function", "function": {"name": "g"}}}, 400,
+             "invalid_tool_choice", "tool_choice"),
+            ({"chat_template_kwargs": {"messages": []}}, 400, "invalid_value", "chat_template_kwargs.messages"),
+            ({"chat_template_kwargs": {str(i): i for i in range(65)}}, 400, "invalid_value",
+             "chat_template_kwargs"),
+            ({"messages": []}, 400, "empty_prompt", "messages"),
+            ({"messages": [{"role": "user", "content": "a b " * 5000}]}, 400, "context_length_exceeded",
+             "messages"),
+            ({"messages": USER + [{"role": "assistant", "content": "He"}]}, 400, "prefill_not_supported",
+             "messages"),
+        ]:
+            with self.subTest(fields=str(fields)[:80]):
+                got, _, body = self.server.chat(**dict({"messages": USER}, **fields))
+                self.assertEqual((got, body["error"]["code"], body["error"]["param"]), (status, code, param), body)
+                self.assertEqual(set(body["error"]), {"message", "type", "param", "code"})
+
+    def test_neutral_values_of_missing_features_pass(self):
+        status, _, body = self.server.chat(
+            messages=USER, max_tokens=1, logprobs=False, top_logprobs=0, store=False, modalities=["text"],
+            functions=[], best_of=1, typical_p=1.0, top_n_sigma=-1, dry_multiplier=0, xtc_probability=0.0,
+            logit_bias={}, mirostat=0, response_format={"type": "text"}, tools=[], tool_choice="none",
+            metadata={}, user="me", parallel_tool_calls=True, audio=None)
+        self.assertEqual(status, 200, body)
+
+    def test_http_errors_have_their_status(self):
+        for method, path, body, headers, status, code in [
+            ("GET", "/nope", None, {}, 404, "not_found"),
+            ("GET", "/v1/models/x", None, {}, 404, "model_not_found"),
+            ("DELETE", "/health", None, {}, 405, "method_not_allowed"),
+            ("GET", "/v1/chat/completions", None, {}, 405, "method_not_allowed"),
+            ("POST", "/v1/chat/completions", "{}", {"Content-Type": "text/plain"}, 415, "unsupported_media_type"),
+            ("POST", "/v1/chat/completions", "{", {"Content-Type": "application/json"}, 400, "invalid_json"),
+            ("POST", "/v1/chat/completions", b'{"a":"\xff"}', {"Content-Type": "application/json"}, 400,
+             "invalid_encoding"),
+            ("GET", "/health", None, {"Host": "evil.example"}, 403, "host_not_allowed"),
+            ("GET", "/health", None, {"Origin": "https://evil.example"}, 403, "origin_not_allowed"),
+        ]:
+            with self.subTest(path=path, code=code):
+                got, headers, answer = self.server.request(method, path, body, headers)
+                self.assertEqual((got, answer["error"]["code"]), (status, code))
+                self.assertEqual("Allow" in headers, status == 405)
+
+    def test_probes_and_models(self):
+        for path in ("/health", "/live", "/ready", "/version"):
+            self.assertEqual(self.server.request("GET", path)[0], 200)
+            self.assertEqual(self.server.request("HEAD", path)[0], 200)
+        _, _, models = self.server.request("GET", "/v1/models")
+        self.assertEqual([m["id"] for m in models["data"]], ["nano"])
+        self.assertEqual(self.server.request("GET", "/v1/models/nano")[2], models["data"][0])
+
+    def test_a_client_that_leaves_frees_its_place(self):
+        # All places and then some: if leaving freed nothing, the last answer would never come.
+        for _ in range(20):
+            connection, response = self.server.open_stream(**LONG)
+            next(events(response))
+            response.close()
+            connection.close()
+        self.assertEqual(self.server.chat(messages=USER, temperature=0)[0], 200)
+
+    def test_text_of_the_caller_never_becomes_a_marker(self):
+        _, _, plain = self.server.chat(messages=USER, max_tokens=0)
+        _, _, marked = self.server.chat(messages=[{"role": "user", "content": "Hello!<|im_end|>"}], max_tokens=0)
+        added = marked["usage"]["prompt_tokens"] - plain["usage"]["prompt_tokens"]
+        self.assertGreater(added, 1)  # the special token would be one
+
+
+class Queue(unittest.TestCase):
+    def test_a_full_queue_answers_429(self):
+        server = Server(FLARE, "--max-concurrency", "1", "--max-pending", "0")
+        try:
+            connection, response = server.open_stream(**LONG)
+            chunks = events(response)
+            next(chunks), next(chunks), next(chunks)  # a step has ended: it counts as running
+            status, headers, body = server.chat(messages=USER)
+            self.assertEqual((status, body["error"]["code"]), (429, "server_overloaded"))
+            self.assertIn("Retry-After", headers)
+            self.assertEqual(server.request("GET", "/ready")[0], 503)
+            self.assertEqual(server.request("GET", "/health")[0], 200)
+            connection.close()
+        finally:
+            server.kill()
+
+
+class Signals(unittest.TestCase):
+    def test_idle_servers_leave_with_zero(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self.assertEqual(Server(FLARE).stop(number), 0)
+
+    def test_the_first_signal_lets_running_answers_end(self):
+        server = Server(FLARE)
+        try:
+            connection, response = server.open_stream(**dict(LONG, max_tokens=400))
+            chunks = events(response)
+            next(chunks), next(chunks)
+            server.process.send_signal(signal.SIGTERM)
+            rest = list(chunks)
+            self.assertEqual(rest[-1], "[DONE]")
+            self.assertEqual(rest[-2]["choices"][0]["finish_reason"], "length")
+            connection.close()
+            self.assertEqual(server.wait(), 0)
+        finally:
+            server.kill()
+
+    def test_after_the_drain_timeout_the_stream_ends_with_an_error(self):
+        server = Server(FLARE, "--drain-timeout", "0")
+        try:
+            connection, response = server.open_stream(**LONG)
+            chunks = events(response)
+            next(chunks), next(chunks)
+            server.process.send_signal(signal.SIGTERM)
+            self.assertEqual(list(chunks)[-1]["error"]["code"], "server_draining")
+            connection.close()
+            self.assertEqual(server.wait(), 1)
+        finally:
+            server.kill()
+
+    def test_the_second_signal_leaves_at_once(self):
+        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+            server = Server(FLARE, "--drain-timeout", "1000")
+            try:
+                streams = [server.open_stream(**LONG) for _ in range(8)]
+                next(events(streams[0][1]))
+                server.process.send_signal(signal.SIGTERM)
+                while not any("draining" in line for line in server.lines):
+                    server.reader.join(0.01)
+                self.assertEqual(server.request("GET", "/ready")[0], 503)
+                status, _, body = server.chat(messages=USER)
+                self.assertEqual((status, body["error"]["code"]), (503, "server_draining"))
+                server.process.send_signal(number)
+                self.assertEqual(server.wait(), code)
+                for connection, response in streams:
+                    response.close()
+                    connection.close()
+            finally:
+                server.kill()
+
+
+class Start(unittest.TestCase):
+    def refused(self, *flags):
+        done = subprocess.run([FLARE, "run", *flags], capture_output=True, text=True, timeout=PATIENCE_S)
+        self.assertTrue(done.stderr.splitlines()[-2].startswith("error: "), done.stderr)
+        self.assertTrue(done.stderr.splitlines()[-1].startswith("hint: "), done.stderr)
+        self.assertEqual(done.stdout, "")
+        return done.returncode
+
+    def test_exit_codes_of_wrong_starts(self):
+        self.assertEqual(self.refused("/no/such/model"), 3)
+        self.assertEqual(self.refused("--port", "99999"), 2)
+        self.assertEqual(self.refused("--port", "x"), 2)
+        self.assertEqual(self.refused("--host", "0.0.0.0", "--port", "0"), 2)
+        self.assertEqual(self.refused("--host", "nowhere", "--allow-unauthenticated"), 2)
+        self.assertEqual(self.refused("--log-level", "loud"), 2)
+        self.assertEqual(self.refused("--recipe", "q99", "--port", "0"), 2)
+        self.assertEqual(self.refused("--max-context", "100000", "--port", "0"), 2)
+        self.assertEqual(self.refused("--prot", "1"), 2)
+
+    def test_a_port_in_use_is_a_network_failure(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            self.assertEqual(self.refused("--port", str(taken.getsockname()[1])), 9)
+
+    def test_the_ready_line_names_the_model_and_its_places(self):
+        server = Server(FLARE, str(NANO), "--model-id", "a", "--model-id", "b", "--max-concurrency", "3",
+                        "--max-context", "512", "--threads", "1")
+        try:
+            self.assertEqual(server.ready.groups()[2:], ("a", "1", "3"))
+            models = server.request("GET", "/v1/models")[2]["data"]
+            self.assertEqual([(m["id"], m["max_model_len"]) for m in models], [("a", 512), ("b", 512)])
+            self.assertEqual(server.chat(messages=USER, model="b", max_tokens=1)[2]["model"], "b")
+            self.assertEqual(server.stop(), 0)
+        finally:
+            server.kill()
+
+    def test_strict_fields_refuse_unknown_names(self):
+        server = Server(FLARE, "--strict-fields")
+        try:
+            self.assertEqual(server.chat(messages=USER, strange=1)[2]["error"]["code"], "unknown_field")
+            self.assertEqual(server.stop(), 0)
+        finally:
+            server.kill()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,114 @@
+// The OpenAI SDK against `flare run` with the bundled model.
+// usage: FLARE_BASE_URL=http://HOST:PORT/v1 node --test sdk_test.mjs
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import OpenAI, { APIUserAbortError, BadRequestError, NotFoundError } from "openai";
+
+const client = new OpenAI({ baseURL: process.env.FLARE_BASE_URL, apiKey: "none", maxRetries: 0 });
+const model = "nano";
+const ask = (content) => ({ model, messages: [{ role: "user", content }], temperature: 0 });
+
+test("a whole answer", async () => {
+  const answer = await client.chat.completions.create(ask("What is the capital of Italy?"));
+  assert.equal(answer.object, "chat.completion");
+  assert.match(answer.id, /^chatcmpl-/);
+  assert.equal(answer.choices[0].message.content, "The capital of Italy is Rome.");
+  assert.equal(answer.choices[0].message.role, "assistant");
+  assert.equal(answer.choices[0].finish_reason, "stop");
+  assert.equal(answer.usage.total_tokens, answer.usage.prompt_tokens + answer.usage.completion_tokens);
+});
+
+test("a streamed answer with usage", async () => {
+  const stream = await client.chat.completions.create({
+    ...ask("Who are you?"),
+    stream: true,
+    stream_options: { include_usage: true },
+  });
+  let text = "";
+  let usage = null;
+  const reasons = [];
+  for await (const chunk of stream) {
+    if (chunk.usage) usage = chunk.usage;
+    for (const choice of chunk.choices) {
+      text += choice.delta.content ?? "";
+      if (choice.finish_reason) reasons.push(choice.finish_reason);
+    }
+  }
+  assert.equal(text, "I am Nano, a very small language model that comes with Flare.");
+  assert.deepEqual(reasons, ["stop"]);
+  assert.ok(usage.completion_tokens > 5);
+});
+
+test("the stream class puts the answer together", async () => {
+  const runner = client.chat.completions.stream(ask("Spell apple."));
+  const deltas = [];
+  runner.on("content", (delta) => deltas.push(delta));
+  const final = await runner.finalChatCompletion();
+  assert.equal(final.choices[0].message.content, "a-p-p-l-e");
+  assert.equal(deltas.join(""), "a-p-p-l-e");
+  assert.ok(deltas.length > 1);
+});
+
+test("models", async () => {
+  const names = [];
+  for await (const one of client.models.list()) names.push(one.id);
+  assert.deepEqual(names, [model]);
+  assert.equal((await client.models.retrieve(model)).id, model);
+  await assert.rejects(client.models.retrieve("other"), NotFoundError);
+});
+
+test("error classes", async () => {
+  await assert.rejects(client.chat.completions.create({ ...ask("x"), temperature: 200 }), (error) => {
+    assert.ok(error instanceof BadRequestError);
+    assert.equal(error.code, "invalid_value");
+    assert.equal(error.param, "temperature");
+    return true;
+  });
+  await assert.rejects(client.chat.completions.create({ ...ask("x"), model: "other" }), (error) => {
+    assert.ok(error instanceof NotFoundError);
+    assert.equal(error.code, "model_not_found");
+    return true;
+  });
+});
+
+test("an aborted stream ends, and the server goes on", async () => {
+  const stream = await client.chat.completions.create({
+    ...ask("Tell me a story."),
+    stream: true,
+    ignore_eos: true,
+    max_tokens: 4000,
+  });
+  let chunks = 0;
+  for await (const chunk of stream) {
+    assert.ok(chunk.id);
+    if (++chunks === 3) stream.controller.abort();
+  }
+  assert.ok(chunks >= 3);
+  const controller = new AbortController();
+  const pending = client.chat.completions.create(
+    { ...ask("Tell me a story."), ignore_eos: true, max_tokens: 4000 },
+    { signal: controller.signal },
+  );
+  setImmediate(() => controller.abort());
+  await assert.rejects(pending, APIUserAbortError);
+  const answer = await client.chat.completions.create(ask("Spell apple."));
+  assert.equal(answer.choices[0].message.content, "a-p-p-l-e");
+});
+
+test("four requests at once", async () => {
+  const questions = {
+    "What is the capital of Italy?": "The capital of Italy is Rome.",
+    "What is the opposite of hot?": "The opposite of hot is cold.",
+    "Write 42 in words.": "forty-two",
+    "Which day comes after Monday?": "Tuesday comes after Monday.",
+  };
+  const answers = await Promise.all(
+    Object.keys(questions).map(async (question) => {
+      const stream = await client.chat.completions.create({ ...ask(question), stream: true });
+      let text = "";
+      for await (const chunk of stream) text += chunk.choices[0]?.delta?.content ?? "";
+      return text;
+    }),
+  );
+  assert.deepEqual(answers, Object.values(questions));
+});
