@@ -1,3 +1,4 @@
+// The steps of a render: statements and expressions to text, within its limits.
 #include "frontend/template/evaluator.h"
 
 #include <algorithm>

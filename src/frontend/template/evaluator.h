@@ -1,8 +1,6 @@
 // One render of a template: scopes, limits, and the services that builtins use.
 #pragma once
 
-#include <fmt/core.h>
-
 #include <chrono>
 #include <functional>
 #include <initializer_list>
@@ -12,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/json/json.h"
 #include "frontend/template/ast.h"
 #include "frontend/template/template.h"

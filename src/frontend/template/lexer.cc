@@ -1,3 +1,4 @@
+// Cuts a template into tokens: text, the three kinds of tags, and white space control.
 #include "frontend/template/lexer.h"
 
 #include <algorithm>

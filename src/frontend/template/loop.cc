@@ -1,3 +1,4 @@
+// The items of a for loop, fetched no earlier than the template needs them.
 #include "frontend/template/loop.h"
 
 namespace flare::frontend::jinja {

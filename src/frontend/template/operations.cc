@@ -1,3 +1,4 @@
+// Python's operators on values: arithmetic, comparison, membership, subscripts, truth.
 #include "frontend/template/operations.h"
 
 #include <algorithm>

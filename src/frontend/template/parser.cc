@@ -1,3 +1,4 @@
+// Recursive descent over the tokens of a template, one function a rule of the grammar.
 #include "frontend/template/parser.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A parsed template and the start of its renders.
 #include "frontend/template/template.h"
 
 #include <utility>

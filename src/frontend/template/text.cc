@@ -1,3 +1,4 @@
+// String operations that carry the origin of every byte along.
 #include "frontend/template/text.h"
 
 #include <algorithm>

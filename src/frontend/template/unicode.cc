@@ -1,13 +1,13 @@
+// Character classes and case mappings as Python has them, over the categories of Unicode.
 #include "frontend/template/unicode.h"
 
-#include <utf8proc.h>
+#include "frontend/tokenizer/unicode.h"
 
 namespace flare::frontend::jinja {
 namespace {
 
-utf8proc_category_t category(uint32_t c) {
-  return utf8proc_category(static_cast<utf8proc_int32_t>(c));
-}
+using tokenizer::category;
+using tokenizer::category_of;
 
 }  // namespace
 
@@ -30,22 +30,7 @@ size_t previous(std::string_view text, size_t end) {
 }
 
 void append_code_point(std::string& out, uint32_t c) {
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-    return;
-  }
-  if (c < 0x800) {
-    out += static_cast<char>(0xc0 | c >> 6);
-  } else {
-    if (c < 0x10000) {
-      out += static_cast<char>(0xe0 | c >> 12);
-    } else {
-      out += static_cast<char>(0xf0 | c >> 18);
-      out += static_cast<char>(0x80 | (c >> 12 & 0x3f));
-    }
-    out += static_cast<char>(0x80 | (c >> 6 & 0x3f));
-  }
-  out += static_cast<char>(0x80 | (c & 0x3f));
+  tokenizer::append_utf8(out, static_cast<char32_t>(c));
 }
 
 size_t count_code_points(std::string_view text) {
@@ -63,15 +48,8 @@ size_t byte_offset(std::string_view text, size_t index) {
 }
 
 size_t find_invalid_utf8(std::string_view text) {
-  size_t at = 0;
-  while (at < text.size()) {
-    utf8proc_int32_t c = 0;
-    const auto n = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at,
-                                    static_cast<utf8proc_ssize_t>(text.size() - at), &c);
-    if (n <= 0) return at;
-    at += static_cast<size_t>(n);
-  }
-  return std::string::npos;
+  const size_t valid = tokenizer::valid_utf8_prefix(text);
+  return valid == text.size() ? std::string::npos : valid;
 }
 
 bool is_space(uint32_t c) {
@@ -88,12 +66,12 @@ bool is_line_break(uint32_t c) {
 bool is_word(uint32_t c) { return c == '_' || is_alpha(c) || is_numeric(c); }
 
 bool is_alpha(uint32_t c) {
-  const auto k = category(c);
-  return k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || k == UTF8PROC_CATEGORY_LT ||
-         k == UTF8PROC_CATEGORY_LM || k == UTF8PROC_CATEGORY_LO;
+  const auto k = category_of(c);
+  return k == category("Lu") || k == category("Ll") || k == category("Lt") || k == category("Lm") ||
+         k == category("Lo");
 }
 
-bool is_decimal(uint32_t c) { return category(c) == UTF8PROC_CATEGORY_ND; }
+bool is_decimal(uint32_t c) { return category_of(c) == category("Nd"); }
 
 bool is_digit(uint32_t c) {
   // Superscripts, subscripts and circled digits are digits without being decimals.
@@ -103,25 +81,25 @@ bool is_digit(uint32_t c) {
 }
 
 bool is_numeric(uint32_t c) {
-  const auto k = category(c);
-  return k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_NO;
+  const auto k = category_of(c);
+  return k == category("Nd") || k == category("Nl") || k == category("No");
 }
 
-bool is_lower(uint32_t c) { return category(c) == UTF8PROC_CATEGORY_LL || c == 0xaa || c == 0xba; }
-bool is_upper(uint32_t c) { return category(c) == UTF8PROC_CATEGORY_LU; }
-bool is_title(uint32_t c) { return category(c) == UTF8PROC_CATEGORY_LT; }
+bool is_lower(uint32_t c) { return category_of(c) == category("Ll") || c == 0xaa || c == 0xba; }
+bool is_upper(uint32_t c) { return category_of(c) == category("Lu"); }
+bool is_title(uint32_t c) { return category_of(c) == category("Lt"); }
 
 bool is_printable(uint32_t c) {
   if (c < 0x80) return c >= 0x20 && c < 0x7f;
-  switch (category(c)) {
-    case UTF8PROC_CATEGORY_CN:
-    case UTF8PROC_CATEGORY_CC:
-    case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_CS:
-    case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_ZS:
-    case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
+  switch (category_of(c)) {
+    case category("Cn"):
+    case category("Cc"):
+    case category("Cf"):
+    case category("Cs"):
+    case category("Co"):
+    case category("Zs"):
+    case category("Zl"):
+    case category("Zp"):
       return false;
     default:
       return true;
@@ -133,11 +111,11 @@ void append_upper(std::string& out, uint32_t c) {
     out += "SS";  // the one common letter whose upper case is longer
     return;
   }
-  append_code_point(out, static_cast<uint32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))));
+  tokenizer::append_utf8(out, tokenizer::simple_upper(c));
 }
 
 void append_lower(std::string& out, uint32_t c) {
-  append_code_point(out, static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
+  tokenizer::append_utf8(out, tokenizer::simple_lower(c));
 }
 
 void append_title(std::string& out, uint32_t c) {
@@ -145,7 +123,7 @@ void append_title(std::string& out, uint32_t c) {
     out += "Ss";
     return;
   }
-  append_code_point(out, static_cast<uint32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c))));
+  tokenizer::append_utf8(out, tokenizer::simple_title(c));
 }
 
 }  // namespace flare::frontend::jinja

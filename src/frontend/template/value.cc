@@ -1,10 +1,10 @@
+// How values print, compare and describe themselves, as Python's do.
 #include "frontend/template/value.h"
-
-#include <fmt/core.h>
 
 #include <cmath>
 #include <cstdio>
 
+#include "base/error.h"
 #include "base/json/json.h"
 #include "frontend/template/loop.h"
 #include "frontend/template/text.h"

@@ -103,7 +103,22 @@ void append_lowercase(std::string& out, char32_t c) {
   if (it != extra.end() && it->upper == c)
     append_utf8(out, it->lower);
   else
-    append_utf8(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
+    append_utf8(out, simple_lower(c));
+}
+
+Category category_of(uint32_t c) {
+  const char* letters = utf8proc_category_string(static_cast<utf8proc_int32_t>(c));
+  return category({letters[0], letters[1], '\0'});
+}
+
+char32_t simple_upper(char32_t c) {
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
+}
+char32_t simple_lower(char32_t c) {
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+}
+char32_t simple_title(char32_t c) {
+  return static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
 }
 
 }  // namespace flare::frontend::tokenizer

@@ -1,4 +1,5 @@
-// Code points of UTF-8 text and the few character classes that tokenizers name.
+// Code points of UTF-8 text, the few character classes that tokenizers name, and the plain ones of
+// Unicode for the rest of the frontend: the library behind them is included in unicode.cc alone.
 #pragma once
 
 #include <cstddef>
@@ -62,5 +63,18 @@ bool is_word(char32_t code_point);
 bool is_numeric(char32_t code_point);
 // Lower case of one character, without regard to its neighbours.
 void append_lowercase(std::string& out, char32_t code_point);
+
+// The general category, its two letters as one value: category("Lu") is that of 'A'.
+using Category = uint16_t;
+constexpr Category category(const char (&letters)[3]) {
+  return static_cast<Category>(static_cast<uint8_t>(letters[0]) << 8 |
+                               static_cast<uint8_t>(letters[1]));
+}
+// In Unicode 14, which the pinned tables above do not follow. Code points that are none are "Cn".
+Category category_of(uint32_t code_point);
+// Simple case mappings of Unicode 14.
+char32_t simple_upper(char32_t code_point);
+char32_t simple_lower(char32_t code_point);
+char32_t simple_title(char32_t code_point);
 
 }  // namespace flare::frontend::tokenizer
