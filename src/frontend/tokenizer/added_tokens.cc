@@ -27,6 +27,30 @@ bool alone(std::string_view text, size_t begin, size_t end) {
   return !left && !right;
 }
 
+bool is_blank(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const Decoded d = decode_at(text, at);
+    if (!is_white_space(d.code_point)) return false;
+    at += d.bytes;
+  }
+  return true;
+}
+
+bool is_structural(const AddedToken& token, const std::vector<std::string_view>* marker_texts) {
+  if (token.special || marker_texts == nullptr) return true;
+  const std::string_view content = token.content;
+  // A template may put such a name together from parts, as in '<|' + role + '|>'.
+  const auto framed = [&](std::string_view open, std::string_view close) {
+    return content.starts_with(open) && content.ends_with(close);
+  };
+  if (framed("<|", "|>") || framed("<\uFF5C", "\uFF5C>")) return true;
+  // Line breaks of a template's source are no markers.
+  if (is_blank(content)) return false;
+  return std::any_of(marker_texts->begin(), marker_texts->end(),
+                     [&](std::string_view text) { return text.find(content) != text.npos; });
+}
+
 }  // namespace
 
 void AddedTokens::Trie::add(std::string_view pattern, uint32_t token) {
@@ -50,27 +74,23 @@ void AddedTokens::Trie::add(std::string_view pattern, uint32_t token) {
   nodes_[node].token = token;
 }
 
-size_t AddedTokens::Trie::longest(std::string_view text, size_t at, size_t end,
-                                  uint32_t& token) const {
-  size_t best = 0;
+template <typename Hit>
+void AddedTokens::Trie::matches(std::string_view text, size_t at, Hit&& hit) const {
   uint32_t node = 0;
-  for (size_t i = at; i < end; ++i) {
+  for (size_t i = at; i < text.size(); ++i) {
     const auto byte = static_cast<uint8_t>(text[i]);
     const auto& children = nodes_[node].children;
     const auto it =
         std::lower_bound(children.begin(), children.end(), std::pair<uint8_t, uint32_t>{byte, 0});
-    if (it == children.end() || it->first != byte) break;
+    if (it == children.end() || it->first != byte) return;
     node = it->second;
-    if (nodes_[node].token != kNoToken) {
-      best = i + 1 - at;
-      token = nodes_[node].token;
-    }
+    if (nodes_[node].token != kNoToken) hit(i + 1 - at, nodes_[node].token);
   }
-  return best;
 }
 
 AddedTokens::AddedTokens(const Json& list, const std::string& path, const Vocabulary& vocabulary,
-                         const Normalizer* normalizer) {
+                         const Normalizer* normalizer,
+                         const std::vector<std::string_view>* marker_texts) {
   if (list.is_null()) return;
   if (!list.is_array())
     throw Error(Code::kInvalid, "{}: {} found, an array expected", path, list.kind_name());
@@ -88,6 +108,7 @@ AddedTokens::AddedTokens(const Json& list, const std::string& path, const Vocabu
     if (taken || (known != Vocabulary::kNone && known != token.id) || find(token.id) != nullptr)
       throw Error(Code::kInvalid, "{}: id {} of {} does not agree with other tokens",
                   component.path(), token.id, quote(token.content));
+    token.structural = is_structural(token, marker_texts);
     by_id_[token.id] = by_content_[token.content] = static_cast<uint32_t>(tokens_.size());
     tokens_.push_back(std::move(token));
   }
@@ -116,7 +137,7 @@ const AddedToken* AddedTokens::find(int32_t id) const {
 }
 
 std::vector<Section> AddedTokens::split(std::string_view text, bool normalized,
-                                        const std::vector<Interval>& allowed) const {
+                                        const std::vector<Interval>& by_template) const {
   const Trie& trie = normalized ? normalized_ : raw_;
   std::vector<Section> out;
   size_t done = 0;
@@ -137,15 +158,23 @@ std::vector<Section> AddedTokens::split(std::string_view text, bool normalized,
     out.push_back({begin, end, &token});
     done = end;
   };
-  size_t at = 0;
-  for (const Interval& interval : allowed) {
-    at = std::max(at, interval.begin);
-    while ((at = trie.skip(text, at, interval.end)) < interval.end) {
-      uint32_t token = 0;
-      const size_t length = trie.longest(text, at, interval.end, token);
-      if (length > 0) take(tokens_[token], at, at + length);
-      at += length > 0 ? length : 1;
-    }
+  auto interval = by_template.begin();  // the first that ends behind `at`
+  for (size_t at = 0; (at = trie.skip(text, at)) < text.size();) {
+    while (interval != by_template.end() && interval->end <= at) ++interval;
+    const size_t from = interval == by_template.end() ? text.size() : interval->begin;
+    const size_t to = interval == by_template.end() ? text.size() : interval->end;
+    size_t best = 0;
+    const AddedToken* token = nullptr;
+    trie.matches(text, at, [&](size_t length, uint32_t index) {
+      const AddedToken& found = tokens_[index];
+      const bool takes = !found.structural || (from <= at && at + length <= to);
+      // Partly the template's: its bytes may belong to the next match.
+      if (!takes && at + length > from) return;
+      best = length;
+      token = takes ? &found : nullptr;
+    });
+    if (token != nullptr) take(*token, at, at + best);
+    at += std::max<size_t>(best, 1);
   }
   if (done < text.size()) out.push_back({done, text.size(), nullptr});
   return out;

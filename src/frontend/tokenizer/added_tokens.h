@@ -1,4 +1,5 @@
-// Added tokens: whole strings that are cut out of the text before the model sees the rest.
+// Added tokens: whole strings that are cut out of the text before the model sees the rest, and
+// which of them structure a prompt.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +19,14 @@ struct AddedToken {
   std::string content;
   std::string decoded;  // what the token decodes to: content, normalised if `normalized`
   bool special = false;
+  bool structural = true;    // matches only where the template wrote all of it
   bool normalized = false;   // matches in normalised text
   bool lstrip = false;       // takes white space in front along
   bool rstrip = false;       // takes white space behind along
   bool single_word = false;  // neither neighbour may be a word character
 };
 
-// Bytes of a text in which a match may lie; it must not cross their ends.
+// Bytes of a text that the template wrote, as far as they hang together.
 struct Interval {
   size_t begin, end;
 };
@@ -39,19 +41,21 @@ struct Section {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  // `list` is the array "added_tokens"; the normalizer may be nullptr.
+  // `list` is the array "added_tokens"; the normalizer may be nullptr. For `marker_texts` see
+  // Tokenizer::from_json; without them every token is structural.
   AddedTokens(const Json& list, const std::string& path, const Vocabulary& vocabulary,
-              const Normalizer* normalizer);
+              const Normalizer* normalizer, const std::vector<std::string_view>* marker_texts);
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }
   const AddedToken* find(std::string_view content) const;
   const AddedToken* find(int32_t id) const;
   bool any_normalized() const { return !normalized_.empty(); }
 
-  // Cuts text into sections in order. Matches are leftmost, then longest, within one of the
-  // ascending intervals. Of the two sets of tokens `normalized` names one.
+  // Cuts text into sections in order. Matches are leftmost, then longest. Structural tokens match
+  // within one of the ascending intervals; one that lies outside of them all is plain text as a
+  // whole. Of the two sets of tokens `normalized` names one.
   std::vector<Section> split(std::string_view text, bool normalized,
-                             const std::vector<Interval>& allowed) const;
+                             const std::vector<Interval>& by_template) const;
 
  private:
   // A trie over bytes.
@@ -61,11 +65,12 @@ class AddedTokens {
     bool empty() const { return nodes_.size() == 1; }
     // The last of equal patterns stays.
     void add(std::string_view pattern, uint32_t token);
-    // Longest match at text[at], within text[at, end): its length (0 if none) and token.
-    size_t longest(std::string_view text, size_t at, size_t end, uint32_t& token) const;
-    // First byte at or behind `at` that begins a pattern, or `end`.
-    size_t skip(std::string_view text, size_t at, size_t end) const {
-      while (at < end && !first_bytes_[static_cast<uint8_t>(text[at])]) ++at;
+    // Calls hit(length, token) for every pattern at text[at], shorter ones first.
+    template <typename Hit>
+    void matches(std::string_view text, size_t at, Hit&& hit) const;
+    // First byte at or behind `at` that begins a pattern, or the size of the text.
+    size_t skip(std::string_view text, size_t at) const {
+      while (at < text.size() && !first_bytes_[static_cast<uint8_t>(text[at])]) ++at;
       return at;
     }
 

@@ -105,12 +105,13 @@ struct Tokenizer::Impl {
   Decoder decoder;
   int32_t id_limit = 0;
 
-  explicit Impl(const Component& root) : model(read_model(root.object("model"))) {
+  Impl(const Component& root, const std::vector<std::string_view>* marker_texts)
+      : model(read_model(root.object("model"))) {
     normalizer = read_optional<Normalizer>(root, "normalizer");
     pre_tokenizer = read_optional<PreTokenizer>(root, "pre_tokenizer");
     if (const Json* list = root.find("added_tokens"))
       added = AddedTokens(*list, root.path_of("added_tokens"), model.vocabulary(),
-                          normalizer ? &*normalizer : nullptr);
+                          normalizer ? &*normalizer : nullptr, marker_texts);
     id_limit = model.vocabulary().id_limit();
     for (const AddedToken& token : added.tokens()) id_limit = std::max(id_limit, token.id + 1);
     if (auto read = read_optional<PostProcessor>(root, "post_processor"))
@@ -149,22 +150,29 @@ class Tokenizer::Impl::Encoding {
  public:
   Encoding(const Impl& impl, std::vector<int32_t>& out) : impl_(impl), out_(out) {}
 
-  // `marks` may be nullptr: then added tokens match anywhere, or nowhere without `parse_special`.
+  // Without `parse_special` no added token matches. `marks` may be nullptr: then all match
+  // anywhere.
   void run(std::string_view text, bool parse_special, const MarkedText* marks) {
     parse_special_ = parse_special;
-    std::vector<Interval> allowed;
+    if (!parse_special) {
+      NormalizedText whole;
+      whole.text = text;
+      encode_part(std::move(whole), true);
+      return;
+    }
+    std::vector<Interval> by_template;
     std::string caller;
-    if (parse_special && marks == nullptr) allowed.push_back({0, text.size()});
-    if (parse_special && marks != nullptr) {
+    if (marks == nullptr) by_template.push_back({0, text.size()});
+    if (marks != nullptr) {
       size_t begin = 0;
       for (const MarkedText::Run& run : marks->runs()) {
-        if (run.origin == Origin::kTemplate) allowed.push_back({begin, run.end});
+        if (run.origin == Origin::kTemplate) by_template.push_back({begin, run.end});
         if (impl_.added.any_normalized())
           caller.append(run.end - begin, run.origin == Origin::kCaller ? '\1' : '\0');
         begin = run.end;
       }
     }
-    for (const Section& section : impl_.added.split(text, false, allowed)) {
+    for (const Section& section : impl_.added.split(text, false, by_template)) {
       if (section.token != nullptr) {
         out_.push_back(section.token->id);
         continue;
@@ -187,9 +195,9 @@ class Tokenizer::Impl::Encoding {
       encode_words(std::move(part.text), starts_input);
       return;
     }
-    const auto allowed =
+    const auto by_template =
         marked ? template_intervals(part.caller) : std::vector<Interval>{{0, part.text.size()}};
-    for (const Section& section : impl_.added.split(part.text, true, allowed)) {
+    for (const Section& section : impl_.added.split(part.text, true, by_template)) {
       if (section.token != nullptr)
         out_.push_back(section.token->id);
       else
@@ -223,8 +231,19 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
 Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, std::string_view where) {
+  return read(tokenizer_json, where, nullptr);
+}
+
+Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, std::string_view where,
+                               const std::vector<std::string_view>& marker_texts) {
+  return read(tokenizer_json, where, &marker_texts);
+}
+
+Tokenizer Tokenizer::read(std::string_view tokenizer_json, std::string_view where,
+                          const std::vector<std::string_view>* marker_texts) {
   const Json json = parse(tokenizer_json, where);
-  return Tokenizer(std::make_unique<Impl>(Component(json, fmt::format("{}: ", where))));
+  return Tokenizer(
+      std::make_unique<Impl>(Component(json, fmt::format("{}: ", where)), marker_texts));
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
@@ -272,6 +291,10 @@ std::optional<int32_t> Tokenizer::token_id(std::string_view content) const {
 
 bool Tokenizer::is_special(int32_t id) const { return impl_->is_special(id); }
 bool Tokenizer::is_added(int32_t id) const { return impl_->added.find(id) != nullptr; }
+bool Tokenizer::is_structural(int32_t id) const {
+  const AddedToken* token = impl_->added.find(id);
+  return token != nullptr && token->structural;
+}
 
 struct StreamDecoder::Impl {
   const Tokenizer::Impl* tokenizer;

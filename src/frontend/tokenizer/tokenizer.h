@@ -24,15 +24,21 @@ class Tokenizer {
   // Parses tokenizer.json. Errors: kInvalid, "where: field, value, expectation"; an unknown
   // component type is named.
   static Tokenizer from_json(std::string_view tokenizer_json, std::string_view where);
+  // The same with the texts that write and read markers, such as the sources of chat templates.
+  // They tell which added tokens are structural (serving.md S4.13): special ones, those whose
+  // content one of the texts holds if it is more than white space, and those framed by <| and |>.
+  // Without texts, as above, all are.
+  static Tokenizer from_json(std::string_view tokenizer_json, std::string_view where,
+                             const std::vector<std::string_view>& marker_texts);
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
   // Ids of one text. Text must be valid UTF-8; invalid bytes are replaced by U+FFFD first.
   std::vector<int32_t> encode(std::string_view text, EncodeOptions options) const;
-  // Ids of a rendered prompt: an added token matches only where the template wrote all of it. This
-  // never adds a boundary: without markers in caller text the ids equal encode(text, {false,
-  // true}).
+  // Ids of a rendered prompt: a structural token matches only where the template wrote all of it,
+  // any other added token anywhere. This never adds a boundary: without structural tokens in caller
+  // text the ids equal encode(text, {false, true}).
   std::vector<int32_t> encode(const MarkedText& text) const;
 
   // Text of ids as the reference decodes them; ids out of range are skipped.
@@ -45,11 +51,14 @@ class Tokenizer {
   std::optional<int32_t> token_id(std::string_view content) const;
   bool is_special(int32_t id) const;  // added token with special = true
   bool is_added(int32_t id) const;
+  bool is_structural(int32_t id) const;
 
  private:
   friend class StreamDecoder;
   struct Impl;
   explicit Tokenizer(std::unique_ptr<Impl> impl);
+  static Tokenizer read(std::string_view tokenizer_json, std::string_view where,
+                        const std::vector<std::string_view>* marker_texts);
   std::unique_ptr<Impl> impl_;
 };
 
