@@ -113,15 +113,20 @@ inline std::string decode_streaming(const Tokenizer& tokenizer, const Ids& ids, 
   return out;
 }
 
-// The tokenizer.json that the golden file of a family names, fetched once into the build folder;
-// nullopt where npm cannot get it.
+// The tokenizer.json that the golden file of a family names, fetched once for all build folders;
+// nullopt where npm cannot get it. After one failure the others are not waited for.
 inline std::optional<std::filesystem::path> fetch_family(const std::string& family,
                                                          const Json& meta) {
-  const std::filesystem::path cache = std::filesystem::path(FLARE_BINARY_DIR) / "tokenizers";
+  static bool reachable = true;
+  const std::filesystem::path cache = std::filesystem::path(FLARE_SOURCE_DIR) / "build/tokenizers";
   const std::string command =
-      fmt::format("'{}/tests/fetch_tokenizers.sh' {} {} {} '{}'", FLARE_SOURCE_DIR, family,
-                  meta.at("version").as_string(), meta.at("sha256").as_string(), cache.string());
-  if (std::system(command.c_str()) != 0) return std::nullopt;
+      fmt::format("'{}/tests/fetch_tokenizers.sh' {} {} {} '{}' {}", FLARE_SOURCE_DIR, family,
+                  meta.at("version").as_string(), meta.at("sha256").as_string(), cache.string(),
+                  reachable ? "" : "cached");
+  if (std::system(command.c_str()) != 0) {
+    reachable = false;
+    return std::nullopt;
+  }
   return cache / (family + ".json");
 }
 
