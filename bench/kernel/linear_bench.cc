@@ -4,8 +4,6 @@
 //
 // Few rows (T <= 8): weights come from DRAM, GB/s of weight bytes against the DRAM read bandwidth.
 // Many rows: GOP/s against the peak of the arithmetic. Peaks are taken beside each figure.
-#include <fmt/core.h>
-
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -14,7 +12,7 @@
 
 #include "base/error.h"
 #include "kernel/cpu/linear/linear.h"
-#include "kernel/peaks.h"
+#include "machine/peaks.h"
 
 namespace flare::bench {
 namespace {

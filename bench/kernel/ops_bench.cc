@@ -1,8 +1,6 @@
 // bench_ops: attention, gated_delta and the cost of a launch, as per cent of peaks of the same run.
 //
 //   bench_ops [--threads N] [--isa LEVEL]
-#include <fmt/core.h>
-
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -12,7 +10,7 @@
 #include "base/error.h"
 #include "kernel/backend.h"
 #include "kernel/kernels.h"
-#include "kernel/peaks.h"
+#include "machine/peaks.h"
 
 namespace flare::bench {
 namespace {

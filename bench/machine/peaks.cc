@@ -1,5 +1,5 @@
 // Loops that do nothing but read, or nothing but multiply and add.
-#include "kernel/peaks.h"
+#include "machine/peaks.h"
 
 #include <immintrin.h>
 #include <time.h>
