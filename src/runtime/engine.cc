@@ -45,12 +45,21 @@ Engine::Engine(package::PreparedModel model, const EngineOptions& options)
 
 Engine::~Engine() { stop(); }
 
+void Ticket::cancel() const {
+  if (!cancelled_) return;
+  cancelled_->store(true, std::memory_order_relaxed);
+  const std::lock_guard lock(wake_->mutex);
+  wake_->nudged = true;
+  wake_->changed.notify_one();
+}
+
 void Engine::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(wake_->mutex);
     stopping_ = quitting_ = true;
   }
-  wake_.notify_one();
+  wake_->changed.notify_one();
+  const std::lock_guard lock(join_mutex_);
   if (thread_.joinable()) thread_.join();
 }
 
@@ -72,40 +81,41 @@ Admission Engine::submit(Request request, Ticket* ticket) {
   a->max_tokens =
       static_cast<uint32_t>(std::min<uint64_t>(a->request.max_tokens, max_context() - n_prompt));
   a->tokens = std::move(a->request.prompt);
-  a->reserved_pages = (a->n_prompt + a->max_tokens) / runner_.memory_plan().page_tokens;
+  const MemoryPlan& memory = runner_.memory_plan();
+  if (memory.page_bytes > 0)
+    a->reserved_pages = (a->n_prompt + a->max_tokens) / memory.page_tokens;
+  if (a->reserved_pages > memory.pages)  // it would wait for ever
+    throw Error(Code::kInvalid, "prompt: {} tokens and an answer of {} need {} pages, there are {}",
+                n_prompt, a->max_tokens, a->reserved_pages, memory.pages);
   a->submitted = Clock::now();
   if (ticket) {
     ticket->cancelled_ = a->cancelled;
-    ticket->wake_ = [this] {
-      const std::lock_guard lock(mutex_);
-      nudged_ = true;
-      wake_.notify_one();
-    };
+    ticket->wake_ = wake_;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(wake_->mutex);
     if (stats_.failed) return Admission::kFailed;
     if (stopping_) return Admission::kStopping;
-    if (stats_.waiting >= options_.max_pending &&
-        stats_.running >= runner_.memory_plan().max_concurrency)
+    if (uint64_t{stats_.waiting} + stats_.running >=
+        uint64_t{options_.max_pending} + memory.max_concurrency)
       return Admission::kQueueFull;
     ++stats_.waiting;
+    ++unfinished_;
     inbox_.push_back(std::move(a));
   }
-  wake_.notify_one();
+  wake_->changed.notify_one();
   return Admission::kAccepted;
 }
 
 EngineStats Engine::stats() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(wake_->mutex);
   return stats_;
 }
 
 bool Engine::drain(std::chrono::steady_clock::time_point deadline) {
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(wake_->mutex);
   stopping_ = true;
-  return idle_.wait_until(lock, deadline,
-                          [this] { return stats_.running == 0 && stats_.waiting == 0; });
+  return idle_.wait_until(lock, deadline, [this] { return unfinished_ == 0; });
 }
 
 void Engine::loop() {
@@ -117,21 +127,20 @@ void Engine::loop() {
     } catch (const std::exception& e) {
       fail_all(e.what());
     }
-    publish_stats();
   }
   for (auto& a : active_) finish(*a, FinishReason::kCancelled);
   active_.clear();
   for (auto& a : waiting_) finish(*a, FinishReason::kCancelled);
   waiting_.clear();
-  publish_stats();
 }
 
 // Waits for something to do and takes new requests in. False: leave.
 bool Engine::collect() {
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(wake_->mutex);
   const bool idle = active_.empty() && waiting_.empty();
-  if (idle) wake_.wait(lock, [this] { return quitting_ || nudged_ || !inbox_.empty(); });
-  nudged_ = false;
+  if (idle)
+    wake_->changed.wait(lock, [this] { return quitting_ || wake_->nudged || !inbox_.empty(); });
+  wake_->nudged = false;
   for (auto& a : inbox_) waiting_.push_back(std::move(a));
   inbox_.clear();
   return !quitting_;
@@ -158,9 +167,14 @@ void Engine::admit() {
       continue;
     }
     if (reserved_pages_ + a.reserved_pages > runner_.pages().capacity()) return;
-    reserved_pages_ += a.reserved_pages;
     a.memory.emplace(runner_.new_sequence());
+    reserved_pages_ += a.reserved_pages;
     a.admitted = Clock::now();
+    {
+      const std::lock_guard lock(wake_->mutex);
+      --stats_.waiting;
+      ++stats_.running;
+    }
     active_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
   }
@@ -191,20 +205,41 @@ void Engine::run_step() {
   }
   runner_.step(entries);
 
-  std::vector<kernel::SampleParams> params;
-  for (Active* a : drawing)
-    params.push_back(sample_params(a->request.sampling, a->tokens, a->n_prompt, mask_of(*a)));
-  if (!params.empty()) {
-    const std::span<const int32_t> ids = runner_.sample(params);
-    for (size_t i = 0; i < drawing.size(); ++i) advance(*drawing[i], ids[i]);
-  }
+  const std::span<const int32_t> ids = draw(drawing);
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(wake_->mutex);
     ++stats_.steps;
     stats_.prompt_tokens += prompt_rows;
-    stats_.generated_tokens += drawing.size();
+    stats_.generated_tokens += static_cast<uint64_t>(
+        std::ranges::count_if(ids, [](int32_t id) { return id >= 0; }));
+    stats_.pages_used = runner_.pages().used();
   }
+  for (size_t i = 0; i < drawing.size(); ++i)
+    guarded(*drawing[i], [&] { advance(*drawing[i], ids[i]); });
   std::erase_if(active_, [](const auto& a) { return a->finished; });
+}
+
+// A request whose constraint, gate or sink throws ends alone.
+template <typename Work>
+void Engine::guarded(Active& a, Work work) {
+  if (a.finished) return;
+  try {
+    work();
+  } catch (const std::exception& e) {
+    log_error("request failed: {}", e.what());
+    finish(a, FinishReason::kFailed, -1, e.what());
+  }
+}
+
+std::span<const int32_t> Engine::draw(std::span<Active* const> drawing) {
+  std::vector<kernel::SampleParams> params;
+  for (Active* a : drawing) {
+    const uint32_t* mask = nullptr;
+    guarded(*a, [&] { mask = mask_of(*a); });
+    params.push_back(sample_params(a->request.sampling, a->tokens, a->n_prompt, mask));
+  }
+  if (params.empty()) return {};
+  return runner_.sample(params);
 }
 
 void Engine::advance(Active& a, int32_t token) {
@@ -252,30 +287,39 @@ void Engine::finish(Active& a, FinishReason reason, int32_t stop_id, std::string
   if (started) event.timings.prefill_ms = ms_between(a.admitted, drew ? a.first_token : now);
   if (drew) event.timings.decode_ms = ms_between(a.first_token, a.last_token);
   event.error = std::move(error);
-  if (a.memory) {
+  const bool running = a.memory.has_value();
+  if (running) {
     reserved_pages_ -= a.reserved_pages;
     a.memory.reset();
   }
-  if (a.request.on_event) a.request.on_event(event);
-}
-
-// A step that throws is a defect: every request of the step ends, later ones may still work.
-void Engine::fail_all(const std::string& why) {
-  log_error("engine step failed: {}", why);
-  for (auto& a : active_) finish(*a, FinishReason::kFailed, -1, why);
-  active_.clear();
-  const std::lock_guard lock(mutex_);
-  stats_.failed = true;
-}
-
-void Engine::publish_stats() {
-  {
-    const std::lock_guard lock(mutex_);
-    stats_.running = static_cast<uint32_t>(active_.size());
-    stats_.waiting = static_cast<uint32_t>(waiting_.size() + inbox_.size());
+  {  // Before the event: who has seen it finds its place free.
+    const std::lock_guard lock(wake_->mutex);
+    --(running ? stats_.running : stats_.waiting);
     stats_.pages_used = runner_.pages().used();
   }
-  idle_.notify_all();
+  try {
+    if (a.request.on_event) a.request.on_event(event);
+  } catch (const std::exception& e) {
+    log_error("request sink failed: {}", e.what());
+  }
+  const std::lock_guard lock(wake_->mutex);
+  if (--unfinished_ == 0) idle_.notify_all();
+}
+
+// A step that throws is a defect: nobody knows what the state holds, so everything ends and nothing
+// new is taken.
+void Engine::fail_all(const std::string& why) {
+  log_error("engine step failed: {}", why);
+  {
+    const std::lock_guard lock(wake_->mutex);
+    stats_.failed = true;
+    for (auto& a : inbox_) waiting_.push_back(std::move(a));
+    inbox_.clear();
+  }
+  for (auto& a : active_) finish(*a, FinishReason::kFailed, -1, why);
+  active_.clear();
+  for (auto& a : waiting_) finish(*a, FinishReason::kFailed, -1, why);
+  waiting_.clear();
 }
 
 }  // namespace flare::runtime

@@ -33,23 +33,28 @@ struct EngineStats {
 
 enum class Admission { kAccepted, kQueueFull, kStopping, kFailed };
 
-// Handle of a submitted request. Any thread.
+// What tickets share with their engine: where its thread sleeps.
+struct WakeSignal {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool nudged = false;  // guarded by mutex: a ticket was cancelled
+};
+
+// Handle of a submitted request. Any thread; may outlive its engine.
 class Ticket {
  public:
   Ticket() = default;
   // The request ends with kCancelled at the next step boundary, unless it has ended already.
-  void cancel() const {
-    if (cancelled_) cancelled_->store(true, std::memory_order_relaxed);
-    if (wake_) wake_();
-  }
+  void cancel() const;
 
  private:
   friend class Engine;
   std::shared_ptr<std::atomic<bool>> cancelled_;
-  std::function<void()> wake_;
+  std::shared_ptr<WakeSignal> wake_;
 };
 
-// Two engines live in one process without sharing anything. Public functions: any thread.
+// Two engines live in one process without sharing anything. Public functions: any thread, from
+// inside on_event too, but for stop() and drain(), which wait for the engine thread.
 class Engine {
  public:
   // Prepares back end, pools and plans, then starts the engine thread. Errors: kDoesNotFit.
@@ -63,13 +68,14 @@ class Engine {
   uint32_t max_context() const { return runner_.memory_plan().max_context; }
   std::string_view device_name() { return runner_.backend().name(); }
 
-  // Queues a request. Errors: kInvalid (empty prompt, id outside the vocabulary, prompt that fills
-  // the context: both numbers in the text). Events follow only after kAccepted.
+  // Queues a request; kQueueFull beyond max_pending waiting ones and max_concurrency running ones.
+  // Errors: kInvalid (empty prompt, id outside the vocabulary, prompt that fills the context: both
+  // numbers in the text). Events follow only after kAccepted, the last of them exactly once.
   Admission submit(Request request, Ticket* ticket);
   EngineStats stats() const;
 
-  // No new requests from now on; returns when nothing is running any more or the deadline passes.
-  // True if everything ended by itself.
+  // No new requests from now on; returns when every last event was delivered or the deadline
+  // passes. True if everything ended by itself.
   bool drain(std::chrono::steady_clock::time_point deadline);
   // Cancels what is running and joins the engine thread; submit() answers kStopping from then on.
   void stop();
@@ -82,10 +88,12 @@ class Engine {
   void admit();
   void drop_cancelled();
   void run_step();
+  template <typename Work>
+  void guarded(Active& a, Work work);
+  std::span<const int32_t> draw(std::span<Active* const> drawing);
   void advance(Active& a, int32_t token);
   void finish(Active& a, FinishReason reason, int32_t stop_id = -1, std::string error = {});
   void fail_all(const std::string& why);
-  void publish_stats();
   const uint32_t* mask_of(Active& a);
 
   package::PreparedModel model_;
@@ -98,16 +106,17 @@ class Engine {
   std::vector<std::unique_ptr<Active>> active_;
   uint32_t reserved_pages_ = 0;
 
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
+  // wake_->mutex guards what follows. No call to a request's gate, constraint or on_event is made
+  // under it.
+  const std::shared_ptr<WakeSignal> wake_ = std::make_shared<WakeSignal>();
   std::condition_variable idle_;
-  // Guarded by mutex_.
   std::deque<std::unique_ptr<Active>> inbox_;
   EngineStats stats_;
-  bool stopping_ = false;  // no new requests
-  bool quitting_ = false;  // cancel everything and leave
-  bool nudged_ = false;    // a ticket was cancelled
+  uint64_t unfinished_ = 0;  // accepted requests whose last event is not delivered yet
+  bool stopping_ = false;    // no new requests
+  bool quitting_ = false;    // cancel everything and leave
 
+  std::mutex join_mutex_;  // stop() may be called twice at once
   std::thread thread_;
 };
 

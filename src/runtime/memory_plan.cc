@@ -51,21 +51,27 @@ MemoryPlan plan_memory(const package::PreparedModel& model, uint64_t scratch_byt
   const uint64_t fixed = plan.weights + plan.scratch + plan.io;
   const auto rest_for = [&](uint32_t sequences) -> int64_t {
     return static_cast<int64_t>(plan.budget) -
-           static_cast<int64_t>(fixed + (sequences + 1) * plan.row_bytes);
+           static_cast<int64_t>(fixed + (uint64_t{sequences} + 1) * plan.row_bytes);
   };
   while (plan.max_concurrency > 1 && !wishes.concurrency_given &&
          rest_for(plan.max_concurrency) <
              static_cast<int64_t>(plan.page_bytes * plan.pages_for(plan.max_context)))
     plan.max_concurrency /= 2;
+  const auto page = static_cast<int64_t>(plan.page_bytes);
   const int64_t rest = rest_for(plan.max_concurrency);
-  if (rest < static_cast<int64_t>(plan.page_bytes))
+  if (rest < page && plan.max_concurrency > 1 && rest_for(1) >= page) {
+    const uint64_t more = static_cast<uint64_t>(rest_for(1) - page) / plan.row_bytes;
+    throw Error(Code::kDoesNotFit, "--max-concurrency {}: does not fit the memory, {} does",
+                plan.max_concurrency, 1 + more);
+  }
+  if (rest < page)
     throw Error(
         Code::kDoesNotFit,
         "memory: weights {}, scratch {}, step buffers {} and {} rows of {} need {} more than "
         "the {} that may be used",
         human_bytes(plan.weights), human_bytes(plan.scratch), human_bytes(plan.io),
         plan.max_concurrency + 1, human_bytes(plan.row_bytes),
-        human_bytes(static_cast<uint64_t>(static_cast<int64_t>(plan.page_bytes) - rest)),
+        human_bytes(static_cast<uint64_t>(page - rest)),
         human_bytes(plan.budget))
         .set_hint("fewer concurrent requests (--max-concurrency), a smaller model or recipe");
   if (plan.page_bytes > 0) {

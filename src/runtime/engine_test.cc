@@ -1,0 +1,579 @@
+// The engine over the toy model: every way an answer ends, and what happens around it.
+#include "runtime/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <latch>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "runtime/test_support.h"
+
+namespace flare::runtime {
+namespace {
+
+using test::toy_model;
+using test::ToyShape;
+using Ids = std::vector<int32_t>;
+
+const EngineOptions kOptions{{2, Isa::kV2}, {}, 64, 0};
+
+std::chrono::steady_clock::time_point soon() {
+  return std::chrono::steady_clock::now() + std::chrono::minutes(2);
+}
+
+// Keeps every event of one request; wait() returns after the last.
+class Recorder {
+ public:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    Ids tokens;
+    std::vector<FinishReason> finishes;
+    int32_t stop_id = -1;
+    Usage usage;
+    Timings timings;
+    std::string error;
+    bool token_after_finish = false;
+  };
+  // `also` runs first in every event.
+  std::function<void(const Event&)> sink(std::function<void(const Event&)> also = {}) {
+    return [state = state_, also = std::move(also)](const Event& e) {
+      if (also) also(e);
+      const std::lock_guard lock(state->mutex);
+      state->token_after_finish |= !state->finishes.empty();
+      state->tokens.insert(state->tokens.end(), e.tokens.begin(), e.tokens.end());
+      if (!e.finished) return;
+      state->finishes.push_back(*e.finished);
+      state->stop_id = e.stop_id;
+      state->usage = e.usage;
+      state->timings = e.timings;
+      state->error = e.error;
+      state->changed.notify_all();
+    };
+  }
+  const State& wait() {
+    std::unique_lock lock(state_->mutex);
+    state_->changed.wait(lock, [this] { return !state_->finishes.empty(); });
+    EXPECT_FALSE(state_->token_after_finish);
+    return *state_;
+  }
+  FinishReason reason() { return wait().finishes.at(0); }
+  Ids tokens() { return wait().tokens; }
+  size_t n_finishes() {
+    const std::lock_guard lock(state_->mutex);
+    return state_->finishes.size();
+  }
+
+ private:
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+Request greedy(Ids prompt, uint32_t max_tokens) {
+  Request r;
+  r.prompt = std::move(prompt);
+  r.max_tokens = max_tokens;
+  r.sampling.temperature = 0;
+  return r;
+}
+Request random_draws(Ids prompt, uint32_t max_tokens, uint64_t seed, uint32_t choice = 0) {
+  Request r = greedy(std::move(prompt), max_tokens);
+  r.sampling.temperature = 1;
+  r.sampling.seed = seed;
+  r.sampling.choice = choice;
+  return r;
+}
+
+Recorder start(Engine& engine, Request request, Ticket* ticket = nullptr,
+               std::function<void(const Event&)> also = {}) {
+  Recorder recorder;
+  request.on_event = recorder.sink(std::move(also));
+  EXPECT_EQ(engine.submit(std::move(request), ticket), Admission::kAccepted);
+  return recorder;
+}
+
+// n ids behind `last`, modulo the toy's vocabulary.
+Ids successors(int32_t last, int n) {
+  Ids out;
+  for (int i = 1; i <= n; ++i) out.push_back((last + i) % 100);
+  return out;
+}
+
+void expect_nothing_left(Engine& engine) {
+  EXPECT_TRUE(engine.drain(soon()));
+  const EngineStats stats = engine.stats();
+  EXPECT_EQ(stats.running, 0u);
+  EXPECT_EQ(stats.waiting, 0u);
+  EXPECT_EQ(stats.pages_used, 0u);
+  EXPECT_FALSE(stats.failed);
+}
+
+// Holds the engine thread inside one request's first event until it is let go.
+class Held {
+ public:
+  explicit Held(Engine& engine, uint32_t max_tokens = 2)
+      : recorder_(start(engine, greedy({1, 2}, max_tokens), &ticket_, [this](const Event&) {
+          if (!std::exchange(first_, false)) return;
+          inside_.count_down();
+          go_.wait();
+        })) {
+    inside_.wait();
+  }
+  ~Held() { let_go(); }
+  void let_go() {
+    if (!std::exchange(released_, true)) go_.count_down();
+  }
+  Ticket& ticket() { return ticket_; }
+  Recorder& recorder() { return recorder_; }
+
+ private:
+  std::latch inside_{1}, go_{1};
+  bool first_ = true, released_ = false;  // each used by one thread
+  Ticket ticket_;
+  Recorder recorder_;
+};
+
+TEST(Engine, AnswersUntilMaxTokens) {
+  Engine engine(toy_model(), kOptions);
+  auto answer = start(engine, greedy({40, 7, 3}, 5));
+  EXPECT_EQ(answer.tokens(), successors(3, 5));
+  EXPECT_EQ(answer.reason(), FinishReason::kLength);
+  EXPECT_EQ(answer.wait().usage.prompt_tokens, 3u);
+  EXPECT_EQ(answer.wait().usage.generated_tokens, 5u);
+  EXPECT_GE(answer.wait().timings.queue_ms, 0);
+  EXPECT_GE(answer.wait().timings.prefill_ms, 0);
+  EXPECT_GE(answer.wait().timings.decode_ms, 0);
+  expect_nothing_left(engine);
+  EXPECT_EQ(engine.stats().prompt_tokens, 3u);
+  EXPECT_EQ(engine.stats().generated_tokens, 5u);
+}
+
+TEST(Engine, AnAnswerOfNothingEndsAtOnce) {
+  Engine engine(toy_model(), kOptions);
+  auto answer = start(engine, greedy({3}, 0));
+  EXPECT_EQ(answer.reason(), FinishReason::kLength);
+  EXPECT_EQ(answer.tokens(), Ids{});
+  expect_nothing_left(engine);
+}
+
+TEST(Engine, EndsAtAStopIdWithoutShowingIt) {
+  Engine engine(toy_model(), kOptions);
+  Request r = greedy({3}, 20);
+  r.stop_ids = {99, 6};
+  auto answer = start(engine, std::move(r));
+  EXPECT_EQ(answer.tokens(), (Ids{4, 5}));
+  EXPECT_EQ(answer.reason(), FinishReason::kStopId);
+  EXPECT_EQ(answer.wait().stop_id, 6);
+  EXPECT_EQ(answer.wait().usage.generated_tokens, 3u);
+  r = greedy({3}, 20);
+  r.stop_ids = {6};
+  r.ignore_stop_ids = true;
+  EXPECT_EQ(start(engine, std::move(r)).tokens(), successors(3, 20));
+}
+
+TEST(Engine, SaysWhenTheContextIsFull) {
+  Engine engine(toy_model(), kOptions);
+  for (int n_prompt : {1, 7, 8, 9, 62, 63}) {
+    const Ids prompt(static_cast<size_t>(n_prompt), 5);
+    auto answer = start(engine, greedy(prompt, UINT32_MAX));
+    EXPECT_EQ(answer.reason(), FinishReason::kContext) << n_prompt;
+    EXPECT_EQ(answer.tokens(), successors(5, 64 - n_prompt)) << n_prompt;
+  }
+  expect_nothing_left(engine);
+}
+
+TEST(Engine, RefusesPromptsThatCannotRunAndNamesTheNumbers) {
+  Engine engine(toy_model(), kOptions);
+  const auto refusal = [&](Ids prompt) -> std::string {
+    try {
+      engine.submit(greedy(std::move(prompt), 1), nullptr);
+    } catch (const Error& e) {
+      EXPECT_EQ(code_name(e.code()), code_name(Code::kInvalid));
+      return e.message();
+    }
+    return "no error";
+  };
+  EXPECT_NE(refusal({}).find("empty"), std::string::npos);
+  EXPECT_NE(refusal({1, 100}).find("100 is outside 0..99"), std::string::npos) << refusal({100});
+  EXPECT_NE(refusal({-1}).find("-1 is outside 0..99"), std::string::npos) << refusal({-1});
+  const std::string text = refusal(Ids(64, 1));
+  EXPECT_NE(text.find("64 tokens"), std::string::npos) << text;
+  EXPECT_NE(text.find("context of 64"), std::string::npos) << text;
+  EXPECT_NE(refusal(Ids(1000, 1)).find("1000"), std::string::npos);
+  expect_nothing_left(engine);
+}
+
+// Ends the answer before `stop_at`; writes down what it was asked.
+class ScriptedGate final : public OutputGate {
+ public:
+  ScriptedGate(int32_t stop_at, std::vector<std::string>* log) : stop_at_(stop_at), log_(log) {}
+  Verdict preview(std::span<const int32_t> offered) override {
+    log_->push_back("preview " + std::to_string(offered[0]));
+    return offered[0] == stop_at_ ? Verdict{0, true} : Verdict{1, false};
+  }
+  void commit(int kept) override { log_->push_back("commit " + std::to_string(kept)); }
+
+ private:
+  int32_t stop_at_;
+  std::vector<std::string>* log_;
+};
+
+TEST(Engine, TheGateEndsAnAnswer) {
+  std::vector<std::string> log;
+  {
+    Engine engine(toy_model(), kOptions);
+    Request r = greedy({3}, 20);
+    r.gate = std::make_unique<ScriptedGate>(6, &log);
+    auto answer = start(engine, std::move(r));
+    EXPECT_EQ(answer.tokens(), (Ids{4, 5}));
+    EXPECT_EQ(answer.reason(), FinishReason::kStopped);
+    expect_nothing_left(engine);
+  }
+  EXPECT_EQ(log, (std::vector<std::string>{"preview 4", "commit 1", "preview 5", "commit 1",
+                                           "preview 6", "commit 0"}));
+}
+
+// Allows the ids that `allowed` names, for `n_tokens` tokens.
+class ScriptedConstraint final : public Constraint {
+ public:
+  ScriptedConstraint(std::function<bool(int32_t)> allowed, size_t n_tokens, Ids* advanced)
+      : allowed_(std::move(allowed)), n_tokens_(n_tokens), advanced_(advanced) {}
+  bool fill_mask(std::span<uint32_t> mask) override {
+    EXPECT_EQ(mask.size(), 4u);  // ceil(100 / 32)
+    for (const uint32_t word : mask) EXPECT_EQ(word, 0u);
+    if (advanced_->size() >= n_tokens_) return true;
+    for (int32_t id = 0; id < 100; ++id)
+      if (allowed_(id)) mask[static_cast<size_t>(id / 32)] |= 1u << id % 32;
+    return true;
+  }
+  void advance(int32_t token) override { advanced_->push_back(token); }
+  void rollback(int) override { FAIL() << "nothing to undo"; }
+
+ private:
+  std::function<bool(int32_t)> allowed_;
+  size_t n_tokens_;
+  Ids* advanced_;
+};
+
+TEST(Engine, DrawsOnlyWhatTheConstraintAllows) {
+  Ids seen_greedy, seen_random;
+  Engine engine(toy_model(), kOptions);
+  Request r = greedy({3}, 5);
+  r.constraint = std::make_unique<ScriptedConstraint>(
+      [](int32_t id) { return id % 2 == 0; }, 100, &seen_greedy);
+  // 4 is the best; then every legal id has logit 0 and the lowest wins.
+  EXPECT_EQ(start(engine, std::move(r)).tokens(), (Ids{4, 0, 0, 0, 0}));
+  r = random_draws({3}, 40, 7);
+  r.constraint = std::make_unique<ScriptedConstraint>(
+      [](int32_t id) { return id % 2 == 0; }, 100, &seen_random);
+  const Ids drawn = start(engine, std::move(r)).tokens();
+  EXPECT_EQ(drawn.size(), 40u);
+  EXPECT_TRUE(std::ranges::all_of(drawn, [](int32_t id) { return id % 2 == 0; }));
+  expect_nothing_left(engine);
+  engine.stop();
+  EXPECT_EQ(seen_greedy, (Ids{4, 0, 0, 0, 0}));
+  EXPECT_EQ(seen_random, drawn);
+}
+
+TEST(Engine, ADeadEndEndsTheAnswer) {
+  Ids seen;
+  Engine engine(toy_model(), kOptions);
+  Request r = greedy({3}, 20);
+  r.constraint = std::make_unique<ScriptedConstraint>([](int32_t) { return true; }, 2, &seen);
+  auto answer = start(engine, std::move(r));
+  EXPECT_EQ(answer.tokens(), (Ids{4, 5}));
+  EXPECT_EQ(answer.reason(), FinishReason::kDeadEnd);
+  EXPECT_EQ(answer.wait().usage.generated_tokens, 2u);
+  expect_nothing_left(engine);
+  EXPECT_EQ(engine.stats().generated_tokens, 2u);
+}
+
+class ThrowingGate final : public OutputGate {
+ public:
+  Verdict preview(std::span<const int32_t>) override { throw std::runtime_error("gate broke"); }
+  void commit(int) override {}
+};
+class ThrowingConstraint final : public Constraint {
+ public:
+  bool fill_mask(std::span<uint32_t>) override { throw std::runtime_error("constraint broke"); }
+  void advance(int32_t) override {}
+  void rollback(int) override {}
+};
+
+TEST(Engine, ARequestWhoseGateConstraintOrSinkThrowsEndsAlone) {
+  Engine engine(toy_model(), kOptions);
+  Held held(engine, 20);
+  Request gate = greedy({3}, 5), constraint = greedy({3}, 5);
+  gate.gate = std::make_unique<ThrowingGate>();
+  constraint.constraint = std::make_unique<ThrowingConstraint>();
+  auto first = start(engine, std::move(gate));
+  auto second = start(engine, std::move(constraint));
+  auto third = start(engine, greedy({3}, 5), nullptr, [](const Event& e) {
+    if (!e.finished) throw std::runtime_error("sink broke");
+  });
+  auto good = start(engine, greedy({3}, 5));
+  held.let_go();
+  EXPECT_EQ(first.reason(), FinishReason::kFailed);
+  EXPECT_EQ(first.wait().error, "gate broke");
+  EXPECT_EQ(second.reason(), FinishReason::kFailed);
+  EXPECT_EQ(second.wait().error, "constraint broke");
+  EXPECT_EQ(third.reason(), FinishReason::kFailed);
+  EXPECT_EQ(third.wait().error, "sink broke");
+  EXPECT_EQ(good.tokens(), successors(3, 5));
+  EXPECT_EQ(held.recorder().tokens(), successors(2, 20));
+  expect_nothing_left(engine);
+}
+
+TEST(Engine, CancelsARunningRequest) {
+  Engine engine(toy_model(), kOptions);
+  Held held(engine, 50);
+  held.ticket().cancel();
+  held.let_go();
+  EXPECT_EQ(held.recorder().reason(), FinishReason::kCancelled);
+  EXPECT_EQ(held.recorder().tokens(), successors(2, 1));
+  held.ticket().cancel();  // has ended already
+  expect_nothing_left(engine);
+}
+
+TEST(Engine, CancelsAWaitingRequest) {
+  Engine engine(toy_model({.max_concurrency = 1}), kOptions);
+  Held held(engine, 3);
+  Ticket ticket;
+  auto waiting = start(engine, greedy({9}, 3), &ticket);
+  auto behind = start(engine, greedy({20}, 3));
+  ticket.cancel();
+  held.let_go();
+  EXPECT_EQ(waiting.reason(), FinishReason::kCancelled);
+  EXPECT_EQ(waiting.tokens(), Ids{});
+  EXPECT_EQ(behind.tokens(), successors(20, 3));
+  expect_nothing_left(engine);
+}
+
+TEST(Engine, ATicketOutlivesItsEngine) {
+  Ticket ticket, copy, unused;
+  {
+    Engine engine(toy_model(), kOptions);
+    auto answer = start(engine, greedy({1}, 2), &ticket);
+    copy = ticket;
+    answer.wait();
+  }
+  ticket.cancel();
+  copy.cancel();
+  unused.cancel();
+}
+
+TEST(Engine, BoundsItsQueue) {
+  EngineOptions options = kOptions;
+  options.max_pending = 2;
+  Engine engine(toy_model({.max_concurrency = 2}), options);
+  Held held(engine);
+  // One runs; one more may, and two may wait.
+  std::vector<Recorder> accepted;
+  for (int i = 0; i < 3; ++i) {
+    accepted.push_back(start(engine, greedy({30}, 2)));
+    EXPECT_EQ(engine.stats().waiting, static_cast<uint32_t>(i + 1));
+  }
+  EXPECT_EQ(engine.stats().running, 1u);
+  Recorder refused;
+  Request r = greedy({1}, 1);
+  r.on_event = refused.sink();
+  EXPECT_EQ(engine.submit(std::move(r), nullptr), Admission::kQueueFull);
+  EXPECT_EQ(engine.stats().waiting, 3u);
+  held.let_go();
+  for (Recorder& a : accepted) EXPECT_EQ(a.tokens(), (Ids{31, 32}));
+  EXPECT_EQ(refused.n_finishes(), 0u);
+  start(engine, greedy({1}, 1)).wait();
+  expect_nothing_left(engine);
+}
+
+TEST(Engine, APlaceIsFreeOnceTheLastEventWasSeen) {
+  EngineOptions options = kOptions;
+  options.max_pending = 0;
+  Engine engine(toy_model({.max_concurrency = 1}), options);
+  for (int i = 0; i < 100; ++i) start(engine, greedy({1}, 2)).wait();
+  expect_nothing_left(engine);
+}
+
+TEST(Engine, DrainsWhatItTookAndTakesNothingNew) {
+  Engine engine(toy_model({.max_concurrency = 1}), kOptions);
+  Held held(engine, 10);
+  auto waiting = start(engine, greedy({50}, 10));
+  EXPECT_FALSE(engine.drain(std::chrono::steady_clock::now()));
+  EXPECT_EQ(engine.submit(greedy({1}, 1), nullptr), Admission::kStopping);
+  held.let_go();
+  EXPECT_TRUE(engine.drain(soon()));
+  EXPECT_EQ(held.recorder().n_finishes(), 1u);
+  EXPECT_EQ(waiting.n_finishes(), 1u);
+  EXPECT_EQ(waiting.tokens(), successors(50, 10));
+  EXPECT_EQ(engine.stats().pages_used, 0u);
+}
+
+TEST(Engine, StoppingCancelsEverythingOnceAndTakesNothingNew) {
+  Engine engine(toy_model({.max_concurrency = 2}), kOptions);
+  std::vector<Recorder> answers;
+  for (int i = 0; i < 10; ++i) answers.push_back(start(engine, greedy({1}, UINT32_MAX)));
+  std::thread other([&] { engine.stop(); });
+  engine.stop();
+  other.join();
+  for (Recorder& a : answers) {
+    EXPECT_EQ(a.n_finishes(), 1u);
+    EXPECT_TRUE(a.reason() == FinishReason::kCancelled || a.reason() == FinishReason::kContext);
+  }
+  EXPECT_EQ(engine.stats().running, 0u);
+  EXPECT_EQ(engine.stats().waiting, 0u);
+  EXPECT_EQ(engine.stats().pages_used, 0u);
+  Recorder late;
+  Request r = greedy({1}, 1);
+  r.on_event = late.sink();
+  EXPECT_EQ(engine.submit(std::move(r), nullptr), Admission::kStopping);
+  EXPECT_TRUE(engine.drain(soon()));
+  EXPECT_EQ(late.n_finishes(), 0u);
+}
+
+TEST(Engine, EveryCutOfThePromptGivesTheSameAnswer) {
+  for (uint32_t chunk : {1u, 3u, 8u, 16u, 1000u}) {
+    EngineOptions options = kOptions;
+    options.prefill_chunk = chunk;
+    Engine engine(toy_model(), options);
+    Ids prompt(37, 1);
+    prompt.back() = 70;
+    EXPECT_EQ(start(engine, greedy(prompt, 9)).tokens(), successors(70, 9)) << chunk;
+  }
+}
+
+TEST(Engine, TheSameSeedGivesTheSameTokensAloneAndInABatch) {
+  const auto request = [](int i) {
+    return random_draws({static_cast<int32_t>(i)}, 30, 1000 + static_cast<uint64_t>(i));
+  };
+  std::vector<Ids> alone;
+  {
+    Engine engine(toy_model({.sharpness = 1}), kOptions);
+    for (int i = 0; i < 6; ++i) alone.push_back(start(engine, request(i)).tokens());
+  }
+  for (uint32_t chunk : {1u, 16u}) {
+    EngineOptions options = kOptions;
+    options.prefill_chunk = chunk;
+    Engine engine(toy_model({.sharpness = 1}), options);
+    std::vector<Recorder> batch;
+    for (int i = 0; i < 6; ++i) batch.push_back(start(engine, request(i)));
+    for (size_t i = 0; i < 6; ++i) EXPECT_EQ(batch[i].tokens(), alone[i]) << i;
+  }
+  EXPECT_NE(alone[0], alone[1]);
+}
+
+TEST(Engine, ChoicesOverOnePromptDrawDifferently) {
+  Engine engine(toy_model({.sharpness = 1}), kOptions);
+  std::vector<Recorder> choices;
+  for (uint32_t c = 0; c < 4; ++c) choices.push_back(start(engine, random_draws({5}, 30, 77, c)));
+  for (size_t a = 0; a < 4; ++a)
+    for (size_t b = 0; b < a; ++b) EXPECT_NE(choices[a].tokens(), choices[b].tokens());
+  EXPECT_EQ(start(engine, random_draws({5}, 30, 77, 2)).tokens(), choices[2].tokens());
+}
+
+TEST(Engine, TwoEnginesWorkAtOnce) {
+  Engine one(toy_model(), kOptions), two(toy_model({.vocab = 50}), kOptions);
+  std::vector<Recorder> ones, twos;
+  for (int i = 0; i < 20; ++i) {
+    ones.push_back(start(one, greedy({48}, 4)));
+    twos.push_back(start(two, greedy({48}, 4)));
+  }
+  for (Recorder& a : ones) EXPECT_EQ(a.tokens(), (Ids{49, 50, 51, 52}));
+  for (Recorder& a : twos) EXPECT_EQ(a.tokens(), (Ids{49, 0, 1, 2}));
+  expect_nothing_left(one);
+  expect_nothing_left(two);
+}
+
+TEST(Engine, ManyShortRequestsAllFinish) {
+  EngineOptions options = kOptions;
+  options.max_pending = 200;
+  Engine engine(toy_model({.max_concurrency = 8}), options);
+  std::vector<Recorder> answers;
+  for (int i = 0; i < 200; ++i)
+    answers.push_back(start(engine, greedy(Ids(static_cast<size_t>(1 + i % 40), i % 100),
+                                           static_cast<uint32_t>(1 + i % 23))));
+  for (int i = 0; i < 200; ++i)
+    ASSERT_EQ(answers[static_cast<size_t>(i)].tokens(), successors(i % 100, 1 + i % 23)) << i;
+  expect_nothing_left(engine);
+}
+
+TEST(Engine, FewPagesMakeRequestsWaitButNeverHang) {
+  // Pages of 64 KiB and memory for about two full contexts of 8 pages each.
+  ToyShape shape{.max_concurrency = 8, .page_bytes = 64 * 1024};
+  EngineOptions options = kOptions;
+  const MemoryPlan ample = Engine(toy_model(shape), options).memory_plan();
+  ASSERT_EQ(ample.pages, 64u);
+  options.memory = {true, true, ample.total() - 47 * ample.page_bytes};
+  Engine engine(toy_model(shape), options);
+  EXPECT_EQ(engine.memory_plan().pages, 17u);
+  std::vector<Recorder> answers;
+  std::atomic<uint32_t> most{0};
+  for (int i = 0; i < 24; ++i)
+    answers.push_back(start(engine, greedy({static_cast<int32_t>(i)}, UINT32_MAX), nullptr,
+                            [&](const Event&) {
+                              most = std::max(most.load(), engine.stats().pages_used);
+                            }));
+  for (int i = 0; i < 24; ++i) {
+    EXPECT_EQ(answers[static_cast<size_t>(i)].tokens(), successors(i, 63));
+    EXPECT_EQ(answers[static_cast<size_t>(i)].reason(), FinishReason::kContext);
+  }
+  expect_nothing_left(engine);
+  EXPECT_GT(most, 8u);
+  EXPECT_LE(most, 17u);
+}
+
+TEST(Engine, AModelWithoutPagedStateServesLongAnswers) {
+  Engine engine(toy_model({.page_bytes = 0}), kOptions);
+  EXPECT_EQ(engine.memory_plan().pages, 0u);
+  EXPECT_EQ(start(engine, greedy({1}, 60)).tokens(), successors(1, 60));
+  expect_nothing_left(engine);
+}
+
+TEST(Engine, AnEventMaySubmitTheNextRequest) {
+  Recorder last;
+  std::atomic<int> round{0};
+  std::function<void(const Event&)> again;
+  Engine engine(toy_model({.max_concurrency = 1}), kOptions);
+  again = [&](const Event& e) {
+    if (!e.finished) return;
+    Request r = greedy({1}, 2);
+    r.on_event = ++round < 10 ? again : last.sink();
+    EXPECT_EQ(engine.submit(std::move(r), nullptr), Admission::kAccepted);
+  };
+  Request r = greedy({1}, 2);
+  r.on_event = again;
+  EXPECT_EQ(engine.submit(std::move(r), nullptr), Admission::kAccepted);
+  EXPECT_EQ(last.tokens(), (Ids{2, 3}));
+  EXPECT_EQ(round, 10);
+  expect_nothing_left(engine);
+}
+
+TEST(Engine, ManyThreadsSubmitAndCancelAtOnce) {
+  EngineOptions options = kOptions;
+  options.max_pending = 1000;
+  Engine engine(toy_model({.max_concurrency = 8}), options);
+  std::vector<std::thread> threads;
+  std::atomic<int> finished{0}, accepted{0};
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 40; ++i) {
+        Ticket ticket;
+        Request r = greedy({static_cast<int32_t>(t)}, 12);
+        r.on_event = [&](const Event& e) { finished += e.finished.has_value(); };
+        if (engine.submit(std::move(r), &ticket) == Admission::kAccepted) ++accepted;
+        if (i % 3 == 0) ticket.cancel();
+        engine.stats();
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  expect_nothing_left(engine);
+  EXPECT_EQ(accepted, 160);
+  EXPECT_EQ(finished, 160);
+}
+
+TEST(Engine, StartsAndStopsWithoutWork) {
+  for (int i = 0; i < 20; ++i) Engine(toy_model(), kOptions).stop();
+}
+
+}  // namespace
+}  // namespace flare::runtime
