@@ -15,6 +15,22 @@ const Json& member(const Json& json, std::string_view key) {
 
 std::string key_text(std::string_view key) { return fmt::format("config key {}", quote(key)); }
 
+// A member read by `get`: a wrong JSON type is an error of the config.
+template <typename Get>
+auto typed(const Json& json, std::string_view key, Get get) {
+  try {
+    return get(member(json, key), key_text(key));
+  } catch (const Error& e) {
+    throw Error(Code::kBinding, "{}", e.message());
+  }
+}
+
+uint32_t small(uint64_t v, uint64_t least, const std::string& where) {
+  if (v < least || v > INT32_MAX)
+    throw Error(Code::kBinding, "{} is {}, {}..{} expected", where, v, least, INT32_MAX);
+  return static_cast<uint32_t>(v);
+}
+
 }  // namespace
 
 bool Config::has(std::string_view key) const {
@@ -22,48 +38,65 @@ bool Config::has(std::string_view key) const {
   return value && !value->is_null();
 }
 uint32_t Config::u32(std::string_view key) const {
-  const uint64_t v = member(json_, key).as_u64(key_text(key));
-  if (v == 0 || v > INT32_MAX)
-    throw Error(Code::kBinding, "{} is {}, 1..{} expected", key_text(key), v, INT32_MAX);
-  return static_cast<uint32_t>(v);
+  return typed(json_, key, [](const Json& v, const std::string& where) {
+    return small(v.as_u64(where), 1, where);
+  });
 }
 uint32_t Config::u32_or(std::string_view key, uint32_t otherwise) const {
   return has(key) ? u32(key) : otherwise;
 }
 double Config::real(std::string_view key) const {
-  return member(json_, key).as_double(key_text(key));
+  return typed(json_, key,
+               [](const Json& v, const std::string& where) { return v.as_double(where); });
 }
 double Config::real_or(std::string_view key, double otherwise) const {
   return has(key) ? real(key) : otherwise;
 }
+double Config::positive_real(std::string_view key) const {
+  const double v = real(key);
+  if (!(v > 0))
+    throw Error(Code::kBinding, "{} is {}, a positive number expected", key_text(key), v);
+  return v;
+}
+double Config::positive_real_or(std::string_view key, double otherwise) const {
+  return has(key) ? positive_real(key) : otherwise;
+}
 std::string Config::text_or(std::string_view key, std::string_view otherwise) const {
-  return has(key) ? member(json_, key).as_string(key_text(key)) : std::string(otherwise);
+  if (!has(key)) return std::string(otherwise);
+  return typed(json_, key,
+               [](const Json& v, const std::string& where) { return v.as_string(where); });
 }
 bool Config::flag_or(std::string_view key, bool otherwise) const {
-  return has(key) ? member(json_, key).as_bool(key_text(key)) : otherwise;
+  if (!has(key)) return otherwise;
+  return typed(json_, key,
+               [](const Json& v, const std::string& where) { return v.as_bool(where); });
 }
 Config Config::object(std::string_view key) const {
-  member(json_, key).as_object(key_text(key));
+  typed(json_, key, [](const Json& v, const std::string& where) { return v.as_object(where); });
   return Config(member(json_, key));
 }
 std::vector<std::string> Config::texts(std::string_view key) const {
-  std::vector<std::string> out;
-  for (const Json& item : member(json_, key).as_array(key_text(key)))
-    out.push_back(item.as_string(key_text(key)));
-  return out;
+  return typed(json_, key, [](const Json& v, const std::string& where) {
+    std::vector<std::string> out;
+    for (const Json& item : v.as_array(where)) out.push_back(item.as_string(where));
+    return out;
+  });
 }
 std::vector<uint32_t> Config::u32s(std::string_view key) const {
-  std::vector<uint32_t> out;
-  for (const Json& item : member(json_, key).as_array(key_text(key)))
-    out.push_back(static_cast<uint32_t>(item.as_u64(key_text(key))));
-  return out;
+  return typed(json_, key, [](const Json& v, const std::string& where) {
+    std::vector<uint32_t> out;
+    for (const Json& item : v.as_array(where)) out.push_back(small(item.as_u64(where), 0, where));
+    return out;
+  });
 }
 
 graph::Constant Binder::vector(const std::string& parameter, uint32_t n) {
+  claim(parameter);
   return computed(parameter, source_.values(parameter, n));
 }
 
 graph::Constant Binder::table(const std::string& parameter, uint32_t rows, uint32_t cols) {
+  claim(parameter);
   const graph::Constant c = builder_.constant(parameter, cols);
   constants_.push_back({rows, cols, source_.values(parameter, uint64_t{rows} * cols)});
   return c;
@@ -84,6 +117,7 @@ graph::Weight Binder::add_weight(const std::string& name, codec::Matrix matrix) 
 }
 
 graph::Weight Binder::embedding(const std::string& parameter, uint32_t rows, uint32_t cols) {
+  claim(parameter);
   return add_weight(parameter, source_.matrix(parameter, {rows, cols}));
 }
 
@@ -131,6 +165,8 @@ std::vector<graph::Value> Binder::linear(graph::Value x, const std::string& inpu
     const graph::Weight w = add_weight(name, std::move(fused.matrix));
     builder_.linear_into(y.columns(column, w.rows), x, w, fused.policy, bias_constant);
     for (; i < end; ++i) {
+      claim(projections[i].parameter);
+      if (biased) claim(projections[i].parameter + "_bias");
       out.push_back(y.columns(column, projections[i].rows));
       column += projections[i].rows;
     }
@@ -145,11 +181,28 @@ graph::Value Binder::linear(graph::Value x, const std::string& input, const std:
 
 void Binder::logits(graph::Value x, const std::string& input, const std::string& parameter,
                     uint32_t rows) {
+  claim(parameter);
   Bound head = bind(parameter, input, rows, x.cols);
   builder_.logits(x, add_weight(parameter, std::move(head.matrix)), head.policy);
 }
 
+// Model code that binds a parameter twice has a defect: two uses of one tensor share one binding.
+void Binder::claim(const std::string& parameter) {
+  FLARE_ASSERT(claimed_.insert(parameter).second);
+}
+
 BoundGraph Binder::finish() {
+  std::string left_over;
+  size_t n_left_over = 0;
+  for (const std::string& parameter : source_.parameters(component_)) {
+    if (claimed_.contains(parameter)) continue;
+    if (n_left_over++ == 0) left_over = parameter;
+  }
+  if (n_left_over > 0)
+    throw Error(Code::kBinding,
+                "{}: the model has no use for {} of the parameters of component '{}', such as "
+                "{}; none expected",
+                source_.path().string(), n_left_over, component_, quote(left_over));
   return {builder_.finish(), std::move(weights_), std::move(constants_)};
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +36,8 @@ class Config {
   uint32_t u32_or(std::string_view key, uint32_t otherwise) const;
   double real(std::string_view key) const;
   double real_or(std::string_view key, double otherwise) const;
+  double positive_real(std::string_view key) const;
+  double positive_real_or(std::string_view key, double otherwise) const;
   std::string text_or(std::string_view key, std::string_view otherwise) const;
   bool flag_or(std::string_view key, bool otherwise) const;
   Config object(std::string_view key) const;
@@ -56,7 +58,10 @@ struct Projection {
 class Binder {
  public:
   Binder(ParameterSource& source, const ModelOptions& options, std::string role)
-      : source_(source), options_(options), builder_(std::move(role)) {}
+      : source_(source),
+        options_(options),
+        component_(role.substr(0, role.find('.'))),
+        builder_(std::move(role)) {}
 
   graph::Builder& graph() { return builder_; }
   const ModelOptions& options() const { return options_; }
@@ -84,6 +89,7 @@ class Binder {
     if (options_.taps) builder_.tap(name, x);
   }
 
+  // Every parameter of the role's component was bound once; one left over is kBinding.
   BoundGraph finish();
 
  private:
@@ -93,10 +99,13 @@ class Binder {
   };
   Bound bind(const std::string& parameter, const std::string& input, uint32_t rows, uint32_t cols);
   graph::Weight add_weight(const std::string& name, codec::Matrix matrix);
+  void claim(const std::string& parameter);
 
   ParameterSource& source_;
   ModelOptions options_;
+  std::string component_;  // of the role: "text" of "text.step"
   graph::Builder builder_;
+  std::set<std::string, std::less<>> claimed_;
   std::vector<codec::Matrix> weights_;
   std::vector<kernel::Constant> constants_;
 };

@@ -13,7 +13,7 @@ DecoderShape decoder_shape(const Config& config, bool has_attention) {
   s.hidden = config.u32("hidden_size");
   s.layers = config.u32("num_hidden_layers");
   s.intermediate = config.u32("intermediate_size");
-  s.eps = config.real("rms_norm_eps");
+  s.eps = config.positive_real("rms_norm_eps");
   if (!has_attention) return s;
   s.query_heads = config.u32("num_attention_heads");
   s.kv_heads = config.u32("num_key_value_heads");

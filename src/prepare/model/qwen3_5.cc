@@ -64,16 +64,34 @@ graph::Value gated_delta_net(Binder& b, const Layer& l, const DecoderShape& shap
 
 graph::Builder::Rope partial_rope(Binder& b, const Config& c, uint32_t head_dim) {
   const Config rope = c.object("rope_parameters");
-  const auto dims = static_cast<uint32_t>(head_dim * rope.real_or("partial_rotary_factor", 0.25));
+  const double share = rope.positive_real_or("partial_rotary_factor", 0.25);
+  const auto dims = static_cast<uint32_t>(head_dim * std::min(share, 2.0));
   if (dims == 0 || dims % 2 != 0 || dims > head_dim)
     throw Error(Code::kBinding,
                 "partial_rotary_factor gives {} of {} dims, an even number expected", dims,
                 head_dim);
   const RopeTable table = make_rope_table(rope, dims);
   const std::vector<uint32_t> sections = rope.u32s("mrope_section");
-  if (sections.size() != 3 || sections[0] + sections[1] + sections[2] != dims / 2)
+  if (sections.size() != 3 || uint64_t{sections[0]} + sections[1] + sections[2] != dims / 2)
     throw Error(Code::kBinding, "mrope_section: three numbers with sum {} expected", dims / 2);
   return {b.computed("text/rope", table.frequencies), table.factor, sections[1], sections[2]};
+}
+
+DeltaShape delta_shape(const Config& c) {
+  const DeltaShape d = {{c.u32("linear_num_key_heads"), c.u32("linear_key_head_dim"),
+                         c.u32("linear_num_value_heads"), c.u32("linear_value_head_dim")},
+                        c.u32("linear_conv_kernel_dim")};
+  const graph::Builder::Delta& h = d.heads;
+  if (h.value_heads % h.key_heads != 0)
+    throw Error(Code::kBinding,
+                "linear_num_value_heads {} is not a multiple of linear_num_key_heads {}",
+                h.value_heads, h.key_heads);
+  if (h.value_heads > 4096 || h.key_dim > 1024 || h.value_dim > 1024)
+    throw Error(Code::kBinding, "{} linear heads of {} and {}: up to 4096 of up to 1024 expected",
+                h.value_heads, h.key_dim, h.value_dim);
+  if (d.taps < 2 || d.taps > 64)
+    throw Error(Code::kBinding, "linear_conv_kernel_dim is {}, 2..64 expected", d.taps);
+  return d;
 }
 
 }  // namespace
@@ -88,13 +106,14 @@ BoundGraph build_qwen3_5(ParameterSource& source, const ModelOptions& options) {
   if (kinds.size() != shape.layers)
     throw Error(Code::kBinding, "layer_types has {} entries, num_hidden_layers {} expected",
                 kinds.size(), shape.layers);
+  for (const std::string& kind : kinds)
+    if (kind != "full_attention" && kind != "linear_attention")
+      throw Error(Code::kBinding, "layer_types: {}, full_attention or linear_attention expected",
+                  quote(kind));
   graph::Builder::Rope rope;
   if (has_attention) rope = partial_rope(b, c, shape.head_dim);
   DeltaShape delta;
-  if (has_delta)
-    delta = {{c.u32("linear_num_key_heads"), c.u32("linear_key_head_dim"),
-              c.u32("linear_num_value_heads"), c.u32("linear_value_head_dim")},
-             c.u32("linear_conv_kernel_dim")};
+  if (has_delta) delta = delta_shape(c);
   graph::Builder& g = b.graph();
 
   graph::Value x = g.embed(b.embedding("text/token_embedding", shape.vocab, shape.hidden));

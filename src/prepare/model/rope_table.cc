@@ -13,9 +13,13 @@ namespace {
 constexpr double kTwoPi = 2 * std::numbers::pi;
 
 void apply_llama3(const Config& rope, std::vector<double>& f) {
-  const double factor = rope.real("factor");
-  const double low = rope.real("low_freq_factor"), high = rope.real("high_freq_factor");
-  const double context = rope.real("original_max_position_embeddings");
+  const double factor = rope.positive_real("factor");
+  const double low = rope.positive_real("low_freq_factor");
+  const double high = rope.positive_real("high_freq_factor");
+  const double context = rope.positive_real("original_max_position_embeddings");
+  if (!(low < high))
+    throw Error(Code::kBinding, "low_freq_factor is {}, less than high_freq_factor {} expected",
+                low, high);
   for (double& fi : f) {
     const double wavelength = kTwoPi / fi;
     if (wavelength < context / high) continue;
@@ -34,13 +38,13 @@ double yarn_magnitude(double factor, double scale) {
 
 // Returns the factor on cos and sin.
 double apply_yarn(const Config& rope, double theta, uint32_t dims, std::vector<double>& f) {
-  const double factor = rope.real("factor");
-  const double context = rope.real("original_max_position_embeddings");
+  const double factor = rope.positive_real("factor");
+  const double context = rope.positive_real("original_max_position_embeddings");
   const auto correction = [&](double rotations) {
     return dims * std::log(context / (rotations * kTwoPi)) / (2 * std::log(theta));
   };
-  double low = correction(rope.real_or("beta_fast", 32));
-  double high = correction(rope.real_or("beta_slow", 1));
+  double low = correction(rope.positive_real_or("beta_fast", 32));
+  double high = correction(rope.positive_real_or("beta_slow", 1));
   if (rope.flag_or("truncate", true)) {
     low = std::floor(low);
     high = std::ceil(high);
@@ -52,10 +56,10 @@ double apply_yarn(const Config& rope, double theta, uint32_t dims, std::vector<d
     const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
     f[i] = f[i] / factor * ramp + f[i] * (1 - ramp);
   }
-  if (rope.has("attention_factor")) return rope.real("attention_factor");
+  if (rope.has("attention_factor")) return rope.positive_real("attention_factor");
   if (rope.has("mscale") && rope.has("mscale_all_dim"))
-    return yarn_magnitude(factor, rope.real("mscale")) /
-           yarn_magnitude(factor, rope.real("mscale_all_dim"));
+    return yarn_magnitude(factor, rope.positive_real("mscale")) /
+           yarn_magnitude(factor, rope.positive_real("mscale_all_dim"));
   return yarn_magnitude(factor, 1);
 }
 
@@ -70,7 +74,8 @@ RopeTable make_rope_table(const Config& rope, uint32_t rotary_dims) {
   RopeTable table;
   const std::string type = rope.text_or("rope_type", "default");
   if (type == "linear") {
-    for (double& fi : f) fi /= rope.real("factor");
+    const double factor = rope.positive_real("factor");
+    for (double& fi : f) fi /= factor;
   } else if (type == "llama3") {
     apply_llama3(rope, f);
   } else if (type == "yarn") {
