@@ -22,34 +22,58 @@ std::string operand_text(const Operand& o) {
   }
 }
 
-// An enum stored as its index, checked against the number of its values.
-template <typename E>
-E enum_at(const Json& json, size_t limit, std::string_view where) {
+// A number in [0, limit] of field `where`.
+uint64_t bounded(const Json& json, uint64_t limit, std::string_view where) {
   const uint64_t v = json.as_u64(where);
-  if (v >= limit)
-    throw Error(Code::kDirectory, "{}: {} is unknown, 0..{} expected", where, v, limit - 1);
-  return static_cast<E>(v);
+  if (v > limit) throw Error(Code::kDirectory, "{}: {} found, 0..{} expected", where, v, limit);
+  return v;
 }
-
 uint32_t u32_at(const Json& json, std::string_view where) {
-  const uint64_t v = json.as_u64(where);
-  if (v > UINT32_MAX) throw Error(Code::kDirectory, "{}: {} exceeds 32 bits", where, v);
-  return static_cast<uint32_t>(v);
+  return static_cast<uint32_t>(bounded(json, UINT32_MAX, where));
 }
 
-Operand operand_from_json(const Json& json, std::string_view where) {
+Operand operand_from_json(const Json& json, const std::string& where) {
   const Json::Array& a = json.as_array(where);
   if (a.size() != 7)
-    throw Error(Code::kDirectory, "{}: operand of {} numbers, 7 expected", where, a.size());
+    throw Error(Code::kDirectory, "{}: {} numbers, 7 expected", where, a.size());
   Operand o;
-  o.space = enum_at<Space>(a[0], 7, where);
-  o.dtype = enum_at<DType>(a[1], 4, where);
-  o.extent = enum_at<Extent>(a[2], 3, where);
-  o.index = u32_at(a[3], where);
-  o.offset = a[4].as_u64(where);
-  o.cols = u32_at(a[5], where);
-  o.stride = u32_at(a[6], where);
+  o.space = static_cast<Space>(bounded(a[0], 6, where + ".space"));
+  o.dtype = static_cast<DType>(bounded(a[1], 3, where + ".dtype"));
+  o.extent = static_cast<Extent>(bounded(a[2], 2, where + ".extent"));
+  o.index = u32_at(a[3], where + ".index");
+  o.offset = a[4].as_u64(where + ".offset");
+  o.cols = u32_at(a[5], where + ".cols");
+  o.stride = u32_at(a[6], where + ".stride");
   return o;
+}
+
+Launch launch_from_json(const Json& json, const Plan& plan, const std::string& where,
+                        std::string_view (*kernel_name)(uint16_t)) {
+  const Json::Array& a = json.as_array(where);
+  if (a.size() != 6) throw Error(Code::kDirectory, "{}: {} fields, 6 expected", where, a.size());
+  Launch launch;
+  launch.kernel = static_cast<uint16_t>(bounded(a[1], UINT16_MAX, where + ".kernel"));
+  launch.first_operand = u32_at(a[2], where + ".first_operand");
+  launch.n_operands = u32_at(a[3], where + ".n_operands");
+  launch.first_immediate = u32_at(a[4], where + ".first_immediate");
+  launch.n_immediates = u32_at(a[5], where + ".n_immediates");
+  const std::string& name = a[0].as_string(where + ".name");
+  const std::string_view here = kernel_name(launch.kernel);
+  if (here == "?")
+    throw Error(Code::kDirectory, "{}.kernel: {} ({}) is unknown", where, launch.kernel,
+                quote(name));
+  if (name != here)
+    throw Error(Code::kDirectory, "{}.name: {} found, kernel {} is {} here", where, quote(name),
+                launch.kernel, here);
+  if (uint64_t{launch.first_operand} + launch.n_operands > plan.operands.size())
+    throw Error(Code::kDirectory, "{}.n_operands: [{}, {}+{}) leaves the {} operands", where,
+                launch.first_operand, launch.first_operand, launch.n_operands,
+                plan.operands.size());
+  if (uint64_t{launch.first_immediate} + launch.n_immediates > plan.immediates.size())
+    throw Error(Code::kDirectory, "{}.n_immediates: [{}, {}+{}) leaves the {} immediates", where,
+                launch.first_immediate, launch.first_immediate, launch.n_immediates,
+                plan.immediates.size());
+  return launch;
 }
 
 }  // namespace
@@ -76,7 +100,7 @@ Json plan_to_json(const Plan& plan, std::string_view (*kernel_name)(uint16_t)) {
     operands.push_back(
         Json::array({static_cast<uint32_t>(o.space), static_cast<uint32_t>(o.dtype),
                      static_cast<uint32_t>(o.extent), o.index, o.offset, o.cols, o.stride}));
-  for (const Immediate& i : plan.immediates) immediates.push_back(i.i);
+  for (const Immediate& i : plan.immediates) immediates.push_back(std::bit_cast<int64_t>(i));
   for (const Launch& l : plan.launches)
     launches.push_back(Json::array({kernel_name(l.kernel), uint32_t{l.kernel}, l.first_operand,
                                     l.n_operands, l.first_immediate, l.n_immediates}));
@@ -95,39 +119,36 @@ Json plan_to_json(const Plan& plan, std::string_view (*kernel_name)(uint16_t)) {
 
 Plan plan_from_json(const Json& json, std::string_view where,
                     std::string_view (*kernel_name)(uint16_t)) {
+  const auto path = [&](std::string_view name) { return fmt::format("{}: {}", where, name); };
   const auto field = [&](std::string_view name) -> const Json& { return json.at(name, where); };
-  if (field("v").as_u64(where) != 1)
-    throw Error(Code::kDirectory, "{}: plan version {}, 1 expected", where, field("v").to_text());
+  const auto count = [&](std::string_view name) {
+    return static_cast<int32_t>(bounded(field(name), INT32_MAX, path(name)));
+  };
+  // Calls read(item, "where: name[i]") for every item of an array.
+  const auto each = [&](std::string_view name, auto read) {
+    const Json::Array& items = field(name).as_array(path(name));
+    for (size_t i = 0; i < items.size(); ++i)
+      read(items[i], fmt::format("{}: {}[{}]", where, name, i));
+  };
+  if (field("v").as_u64(path("v")) != 1)
+    throw Error(Code::kDirectory, "{}: plan version {}, 1 expected", path("v"),
+                field("v").to_text());
   Plan plan;
-  plan.role = field("role").as_string(where);
-  plan.capacity.rows = static_cast<int32_t>(u32_at(field("rows"), where));
-  plan.capacity.sequences = static_cast<int32_t>(u32_at(field("sequences"), where));
-  plan.capacity.logits = static_cast<int32_t>(u32_at(field("logits"), where));
-  plan.arena_bytes = field("arena_bytes").as_u64(where);
-  for (const Json& o : field("operands").as_array(where))
-    plan.operands.push_back(operand_from_json(o, where));
-  for (const Json& i : field("immediates").as_array(where))
-    plan.immediates.push_back(integer(i.as_i64(where)));
-  for (const Json& t : field("taps").as_array(where)) plan.taps.push_back(t.as_string(where));
-  for (const Json& l : field("launches").as_array(where)) {
-    const Json::Array& a = l.as_array(where);
-    if (a.size() != 6)
-      throw Error(Code::kDirectory, "{}: launch of {} fields, 6 expected", where, a.size());
-    Launch launch;
-    launch.kernel = static_cast<uint16_t>(u32_at(a[1], where));
-    launch.first_operand = u32_at(a[2], where);
-    launch.n_operands = u32_at(a[3], where);
-    launch.first_immediate = u32_at(a[4], where);
-    launch.n_immediates = u32_at(a[5], where);
-    if (a[0].as_string(where) != kernel_name(launch.kernel))
-      throw Error(Code::kDirectory, "{}: kernel {} is {} here, {} expected", where, launch.kernel,
-                  kernel_name(launch.kernel), quote(a[0].as_string(where)));
-    if (uint64_t{launch.first_operand} + launch.n_operands > plan.operands.size() ||
-        uint64_t{launch.first_immediate} + launch.n_immediates > plan.immediates.size())
-      throw Error(Code::kDirectory, "{}: launch {} names operands or immediates that do not exist",
-                  where, plan.launches.size());
-    plan.launches.push_back(launch);
-  }
+  plan.role = field("role").as_string(path("role"));
+  plan.capacity = {count("rows"), count("sequences"), count("logits")};
+  plan.arena_bytes = field("arena_bytes").as_u64(path("arena_bytes"));
+  each("operands", [&](const Json& item, const std::string& at) {
+    plan.operands.push_back(operand_from_json(item, at));
+  });
+  each("immediates", [&](const Json& item, const std::string& at) {
+    plan.immediates.push_back(integer(item.as_i64(at)));
+  });
+  each("taps", [&](const Json& item, const std::string& at) {
+    plan.taps.push_back(item.as_string(at));
+  });
+  each("launches", [&](const Json& item, const std::string& at) {
+    plan.launches.push_back(launch_from_json(item, plan, at, kernel_name));
+  });
   return plan;
 }
 

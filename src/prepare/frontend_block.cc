@@ -8,64 +8,83 @@
 namespace flare::prepare {
 namespace {
 
+// `key` of one file, with the words that name it in messages.
+struct Field {
+  Field(const Json& config, const std::string& file, std::string_view key)
+      : value(config.find(key)), where(fmt::format("{}: {}", file, key)) {
+    if (value && value->is_null()) value = nullptr;
+  }
+  const Json* value;  // null: absent
+  std::string where;
+};
+
 // A special token of tokenizer_config.json: a string or an object with `content`.
-std::string special_token(const Json& config, std::string_view key) {
-  const Json* value = config.find(key);
-  if (!value || value->is_null()) return "";
-  if (value->is_string()) return value->as_string();
-  const Json* content = value->find("content");
-  return content && content->is_string() ? content->as_string() : "";
+std::string special_token(const Field& field) {
+  if (!field.value) return "";
+  if (!field.value->is_object()) return field.value->as_string(field.where);
+  return field.value->at("content", field.where).as_string(field.where + ".content");
 }
 
 // `chat_template` of tokenizer_config.json: one text, or a list of named ones.
-void read_config_template(const Json& config, package::FrontendBlock& block) {
-  const Json* value = config.find("chat_template");
-  if (!value) return;
-  if (value->is_string()) block.chat_template = value->as_string();
-  if (!value->is_array()) return;
-  for (const Json& item : value->as_array()) {
-    const Json* name = item.find("name");
-    const Json* text = item.find("template");
-    if (!name || !text || !name->is_string() || !text->is_string()) continue;
-    if (name->as_string() == "default") block.chat_template = text->as_string();
-    if (name->as_string() == "tool_use") block.tool_template = text->as_string();
+void read_config_template(const Field& field, package::FrontendBlock& block) {
+  if (!field.value) return;
+  if (!field.value->is_array()) {
+    block.chat_template = field.value->as_string(field.where);
+    return;
+  }
+  for (const Json& item : field.value->as_array()) {
+    const std::string& name = item.at("name", field.where).as_string(field.where + ".name");
+    const std::string& text = item.at("template", field.where).as_string(field.where + ".template");
+    if (name == "default") block.chat_template = text;
+    if (name == "tool_use") block.tool_template = text;
   }
 }
 
-void add_stop_ids(const Json* value, std::string_view where, std::vector<int32_t>& ids) {
-  if (!value || value->is_null()) return;
+void add_stop_ids(const Field& field, std::vector<int32_t>& ids) {
+  if (!field.value) return;
   const auto add = [&](const Json& id) {
-    const uint64_t v = id.as_u64(where);
-    if (v > INT32_MAX) throw Error(Code::kInvalid, "{}: token id {} is too large", where, v);
+    const uint64_t v = id.as_u64(field.where);
+    if (v > INT32_MAX)
+      throw Error(Code::kInvalid, "{}: token id {} is too large, up to {} expected", field.where, v,
+                  INT32_MAX);
     if (std::ranges::find(ids, static_cast<int32_t>(v)) == ids.end())
       ids.push_back(static_cast<int32_t>(v));
   };
-  if (value->is_array()) {
-    for (const Json& id : value->as_array()) add(id);
+  if (field.value->is_array()) {
+    for (const Json& id : field.value->as_array()) add(id);
   } else {
-    add(*value);
+    add(*field.value);
   }
 }
 
-void read_generation_config(const Json& config, std::string_view where,
+// A sampling number in [least, most]; `otherwise` if the file does not give it.
+double number(const Field& field, double least, double most, double otherwise) {
+  if (!field.value) return otherwise;
+  const double v = field.value->as_double(field.where);
+  if (!(v >= least && v <= most))
+    throw Error(Code::kInvalid, "{}: {} found, {}..{} expected", field.where, v, least, most);
+  return v;
+}
+
+void read_generation_config(const Json& config, const std::string& file,
                             package::FrontendBlock& block) {
-  add_stop_ids(config.find("eos_token_id"), where, block.stop_ids);
-  const auto number = [&](std::string_view key, auto& out) {
-    const Json* value = config.find(key);
-    if (value && !value->is_null())
-      out = static_cast<std::remove_reference_t<decltype(out)>>(value->as_double(where));
-  };
+  const auto field = [&](std::string_view key) { return Field(config, file, key); };
+  config.as_object(file);
+  add_stop_ids(field("eos_token_id"), block.stop_ids);
   package::SamplingDefaults& s = block.sampling;
-  const Json* do_sample = config.find("do_sample");
-  if (do_sample && do_sample->is_bool() && !do_sample->as_bool()) {
+  const Field do_sample = field("do_sample");
+  if (do_sample.value && !do_sample.value->as_bool(do_sample.where)) {
     s.temperature = 0;
     return;
   }
-  number("temperature", s.temperature);
-  number("top_k", s.top_k);
-  number("top_p", s.top_p);
-  number("min_p", s.min_p);
-  number("repetition_penalty", s.repetition_penalty);
+  // Generous bounds: they keep out what no sampler can mean.
+  constexpr double kMost = 1e6;
+  s.temperature = static_cast<float>(number(field("temperature"), 0, kMost, s.temperature));
+  s.top_k = static_cast<int32_t>(number(field("top_k"), -1, INT32_MAX, s.top_k));
+  s.top_p = static_cast<float>(number(field("top_p"), 0, 1, s.top_p));
+  s.min_p = static_cast<float>(number(field("min_p"), 0, 1, s.min_p));
+  s.repetition_penalty =
+      static_cast<float>(number(field("repetition_penalty"), 1e-6, kMost, s.repetition_penalty));
 }
 
 }  // namespace
@@ -75,10 +94,12 @@ package::FrontendBlock make_frontend_block(const ParameterSource& source) {
   const std::string file = source.path().string();
   block.tokenizer_json = source.resource("tokenizer.json");
   if (const auto text = source.resource("tokenizer_config.json")) {
-    const Json config = parse_large_json(*text, file + ": tokenizer_config.json");
-    block.bos_token = special_token(config, "bos_token");
-    block.eos_token = special_token(config, "eos_token");
-    read_config_template(config, block);
+    const std::string where = file + ": tokenizer_config.json";
+    const Json config = parse_large_json(*text, where);
+    config.as_object(where);
+    block.bos_token = special_token({config, where, "bos_token"});
+    block.eos_token = special_token({config, where, "eos_token"});
+    read_config_template({config, where, "chat_template"}, block);
   }
   if (const auto text = source.resource("chat_template.jinja")) {
     block.chat_template = *text;

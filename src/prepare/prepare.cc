@@ -24,6 +24,14 @@ package::Capacity choose_capacity(const PrepareOptions& options, uint32_t max_po
   if (options.max_context > max_position)
     throw Error(Code::kUsage, "--max-context {}: the model has {} positions", options.max_context,
                 max_position);
+  // Far above what a machine runs, far below what wraps.
+  constexpr uint32_t kMost = 1u << 20;
+  if (options.max_concurrency == 0 || options.max_concurrency > kMost)
+    throw Error(Code::kUsage, "--max-concurrency {}: 1..{} expected", options.max_concurrency,
+                kMost);
+  if (options.prefill_chunk == 0 || options.prefill_chunk > kMost)
+    throw Error(Code::kUsage, "prefill chunk of {} rows: 1..{} expected", options.prefill_chunk,
+                kMost);
   package::Capacity c;
   c.max_context = options.max_context > 0 ? options.max_context : max_position;
   c.max_concurrency = options.max_concurrency;

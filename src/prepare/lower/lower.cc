@@ -86,8 +86,9 @@ Arena::Arena(const graph::Graph& graph, const graph::PlanCapacity& capacity)
     const uint64_t rows = info.extent == graph::Extent::kLogits
                               ? static_cast<uint64_t>(capacity.logits)
                               : static_cast<uint64_t>(capacity.rows);
-    slots_[v].bytes =
-        checked_align_up(checked_mul(checked_mul(rows, info.cols), sizeof(float)), kAlignment);
+    slots_[v].bytes = checked_align_up(
+        checked_mul(checked_mul(rows, info.cols, "arena"), sizeof(float), "arena"), kAlignment,
+        "arena");
     if (slots_[v].first >= 0) order.push_back(static_cast<int32_t>(v));
   }
   std::ranges::sort(order, {}, [&](int32_t v) { return slots_[v].first; });
@@ -103,11 +104,11 @@ void Arena::place(Slot& slot, std::vector<Slot>& placed) {
   std::ranges::sort(busy);
   uint64_t at = 0;
   for (const auto& [begin, end] : busy) {
-    if (at + slot.bytes <= begin) break;
+    if (checked_add(at, slot.bytes, "arena") <= begin) break;
     at = std::max(at, end);
   }
   slot.offset = at;
-  bytes_ = std::max(bytes_, at + slot.bytes);
+  bytes_ = std::max(bytes_, checked_add(at, slot.bytes, "arena"));
   placed.push_back(slot);
 }
 
