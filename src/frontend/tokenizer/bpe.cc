@@ -50,6 +50,7 @@ void Bpe::read_merges(const Component& component) {
   merges_.resize(std::bit_ceil(list.size() * 2 + 2));
   const std::string where = component.path_of("merges");
   uint32_t rank = 0;
+  int32_t id = Vocabulary::kNone - 1;  // of the last merge: ids mostly follow the merges' order
   for (const Json& item : list) {
     if (item.is_string()) {
       const std::string_view text = item.as_string();
@@ -58,20 +59,21 @@ void Bpe::read_merges(const Component& component) {
       if (space == text.npos || text.find(' ', space + 1) != text.npos)
         throw Error(Code::kInvalid, "{}: {} found, two parts and one space expected", where,
                     quote(text));
-      add_merge(text.substr(0, space), text.substr(space + 1), rank++, where);
+      id = add_merge(text.substr(0, space), text.substr(space + 1), rank++, id + 1, where);
     } else if (item.is_array() && item.as_array().size() == 2 && item.as_array()[0].is_string() &&
                item.as_array()[1].is_string()) {
-      add_merge(item.as_array()[0].as_string(), item.as_array()[1].as_string(), rank++, where);
+      id = add_merge(item.as_array()[0].as_string(), item.as_array()[1].as_string(), rank++, id + 1,
+                     where);
     } else {
       throw Error(Code::kInvalid, "{}[{}]: neither a string nor two strings", where, rank);
     }
   }
 }
 
-void Bpe::add_merge(std::string_view left, std::string_view right, uint32_t rank,
-                    std::string_view where) {
-  const auto id = [&](std::string_view spelling) {
-    const int32_t found = vocabulary_.find(spelling);
+int32_t Bpe::add_merge(std::string_view left, std::string_view right, uint32_t rank, int32_t guess,
+                       std::string_view where) {
+  const auto id = [&](std::string_view spelling, int32_t likely) {
+    const int32_t found = vocabulary_.find_near(spelling, likely);
     if (found == Vocabulary::kNone)
       throw Error(Code::kInvalid, "{}[{}]: token {} is not in the vocabulary", where, rank,
                   quote(spelling));
@@ -82,11 +84,12 @@ void Bpe::add_merge(std::string_view left, std::string_view right, uint32_t rank
                 quote(right), quote(prefix_));
   std::string joined(left);
   joined += right.substr(prefix_.size());
-  const uint64_t pair = pair_of(id(left), id(right));
+  const uint64_t pair = pair_of(id(left, Vocabulary::kNone), id(right, Vocabulary::kNone));
   const size_t mask = merges_.size() - 1;
   size_t slot = pair_slot(pair, mask);
   while (merges_[slot].pair != kNoPair && merges_[slot].pair != pair) slot = (slot + 1) & mask;
-  merges_[slot] = {pair, rank, id(joined)};  // the last of equal merges counts
+  merges_[slot] = {pair, rank, id(joined, guess)};  // the last of equal merges counts
+  return merges_[slot].id;
 }
 
 const Bpe::Merge& Bpe::merge_of(int32_t left, int32_t right) const {
@@ -166,9 +169,19 @@ void Bpe::find_joints() {
   if (!prefix_.empty() || !suffix_.empty()) return;
   const int32_t unknown = unk_token_ ? vocabulary_.find(*unk_token_) : Vocabulary::kNone;
   const auto odd = [&](int32_t id) {
-    return id == unknown || vocabulary_.spelling(id).empty() ||
-           (byte_fallback_ &&
+    const std::string_view spelling = vocabulary_.spelling(id);
+    return id == unknown || spelling.empty() ||
+           (byte_fallback_ && spelling.starts_with("<0x") &&
             std::find(byte_tokens_.begin(), byte_tokens_.end(), id) != byte_tokens_.end());
+  };
+  // Ids of the characters of one and two bytes, looked up once each.
+  constexpr int32_t kUnread = Vocabulary::kNone - 1;
+  std::vector<int32_t> ids(0x800, kUnread);
+  const auto character = [&](std::string_view text) {
+    if (text.size() > 2) return vocabulary_.find(text);
+    int32_t& id = ids[decode_at(text, 0).code_point];
+    if (id == kUnread) id = vocabulary_.find(text);
+    return id;
   };
   std::vector<uint64_t> joints(merges_.size(), kNoPair);
   const size_t mask = joints.size() - 1;
@@ -179,9 +192,8 @@ void Bpe::find_joints() {
     if (odd(left) || odd(right)) return;
     const std::string_view before = vocabulary_.spelling(left);
     const std::string_view behind = vocabulary_.spelling(right);
-    const uint64_t pair =
-        pair_of(vocabulary_.find(before.substr(previous_start(before, before.size()))),
-                vocabulary_.find(behind.substr(0, utf8_length(behind[0]))));
+    const uint64_t pair = pair_of(character(before.substr(previous_start(before, before.size()))),
+                                  character(behind.substr(0, utf8_length(behind[0]))));
     size_t slot = pair_slot(pair, mask);
     while (joints[slot] != kNoPair && joints[slot] != pair) slot = (slot + 1) & mask;
     joints[slot] = pair;

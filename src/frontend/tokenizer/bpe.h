@@ -45,8 +45,9 @@ class Bpe {
 
   void read_merges(const Component& component);
   void find_joints();
-  void add_merge(std::string_view left, std::string_view right, uint32_t rank,
-                 std::string_view where);
+  // Returns the id of the joined token; `guess` is what it may be.
+  int32_t add_merge(std::string_view left, std::string_view right, uint32_t rank, int32_t guess,
+                    std::string_view where);
   const Merge& merge_of(int32_t left, int32_t right) const;
 
   void split_into_symbols(std::string_view piece, BpeScratch& scratch) const;

@@ -2,6 +2,7 @@
 #include "frontend/tokenizer/vocabulary.h"
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 namespace flare::frontend::tokenizer {
@@ -40,7 +41,7 @@ Vocabulary::Vocabulary(const Json& json, std::string_view where) {
   uint32_t limit = 0;
   for (const auto& [spelling, id] : members) {
     bytes += spelling.size();
-    if (!id.is_integer() || id.to_text()[0] == '-' || id.as_u64() >= kMaxIds)
+    if (!id.is_integer() || std::signbit(id.as_double()) || id.as_double() >= kMaxIds)
       throw Error(Code::kInvalid, "{}: id {} of {}, an integer in [0, {}) expected", where,
                   quote(id.to_text()), quote(spelling), kMaxIds);
     limit = std::max(limit, static_cast<uint32_t>(id.as_u64()) + 1);

@@ -20,6 +20,10 @@ class Vocabulary {
 
   // The id of a spelling, or kNone.
   int32_t find(std::string_view spelling) const;
+  // The same for who thinks to know the id: fast if it is `guess`.
+  int32_t find_near(std::string_view spelling, int32_t guess) const {
+    return used(guess) && this->spelling(guess) == spelling ? guess : find(spelling);
+  }
   // Spelling of an id in [0, id_limit()); empty and not used if no entry has it.
   std::string_view spelling(int32_t id) const {
     const Entry& entry = entries_[id];
