@@ -67,8 +67,13 @@ class Answer {
 Service::Service(runtime::Engine& engine) : engine_(engine) {
   const package::FrontendBlock& block = engine.model().frontend;
   const std::string& source = engine.model().source;
-  if (block.tokenizer_json)
-    tokenizer_ = frontend::Tokenizer::from_json(*block.tokenizer_json, source + ": tokenizer.json");
+  if (block.tokenizer_json) {
+    std::vector<std::string_view> templates;  // what they write as a marker, callers cannot
+    for (const auto* text : {&block.chat_template, &block.tool_template})
+      if (*text) templates.push_back(**text);
+    tokenizer_ = frontend::Tokenizer::from_json(*block.tokenizer_json, source + ": tokenizer.json",
+                                                templates);
+  }
   if (block.chat_template)
     template_ = frontend::Template::parse(*block.chat_template, source + ": chat template");
   if (block.tool_template)
