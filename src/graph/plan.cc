@@ -34,8 +34,7 @@ uint32_t u32_at(const Json& json, std::string_view where) {
 
 Operand operand_from_json(const Json& json, const std::string& where) {
   const Json::Array& a = json.as_array(where);
-  if (a.size() != 7)
-    throw Error(Code::kDirectory, "{}: {} numbers, 7 expected", where, a.size());
+  if (a.size() != 7) throw Error(Code::kDirectory, "{}: {} numbers, 7 expected", where, a.size());
   Operand o;
   o.space = static_cast<Space>(bounded(a[0], 6, where + ".space"));
   o.dtype = static_cast<DType>(bounded(a[1], 3, where + ".dtype"));
@@ -143,9 +142,8 @@ Plan plan_from_json(const Json& json, std::string_view where,
   each("immediates", [&](const Json& item, const std::string& at) {
     plan.immediates.push_back(integer(item.as_i64(at)));
   });
-  each("taps", [&](const Json& item, const std::string& at) {
-    plan.taps.push_back(item.as_string(at));
-  });
+  each("taps",
+       [&](const Json& item, const std::string& at) { plan.taps.push_back(item.as_string(at)); });
   each("launches", [&](const Json& item, const std::string& at) {
     plan.launches.push_back(launch_from_json(item, plan, at, kernel_name));
   });

@@ -82,8 +82,7 @@ Admission Engine::submit(Request request, Ticket* ticket) {
       static_cast<uint32_t>(std::min<uint64_t>(a->request.max_tokens, max_context() - n_prompt));
   a->tokens = std::move(a->request.prompt);
   const MemoryPlan& memory = runner_.memory_plan();
-  if (memory.page_bytes > 0)
-    a->reserved_pages = (a->n_prompt + a->max_tokens) / memory.page_tokens;
+  if (memory.page_bytes > 0) a->reserved_pages = (a->n_prompt + a->max_tokens) / memory.page_tokens;
   if (a->reserved_pages > memory.pages)  // it would wait for ever
     throw Error(Code::kInvalid, "prompt: {} tokens and an answer of {} need {} pages, there are {}",
                 n_prompt, a->max_tokens, a->reserved_pages, memory.pages);
@@ -210,8 +209,8 @@ void Engine::run_step() {
     const std::lock_guard lock(wake_->mutex);
     ++stats_.steps;
     stats_.prompt_tokens += prompt_rows;
-    stats_.generated_tokens += static_cast<uint64_t>(
-        std::ranges::count_if(ids, [](int32_t id) { return id >= 0; }));
+    stats_.generated_tokens +=
+        static_cast<uint64_t>(std::ranges::count_if(ids, [](int32_t id) { return id >= 0; }));
     stats_.pages_used = runner_.pages().used();
   }
   for (size_t i = 0; i < drawing.size(); ++i)

@@ -260,13 +260,13 @@ TEST(Engine, DrawsOnlyWhatTheConstraintAllows) {
   Ids seen_greedy, seen_random;
   Engine engine(toy_model(), kOptions);
   Request r = greedy({3}, 5);
-  r.constraint = std::make_unique<ScriptedConstraint>(
-      [](int32_t id) { return id % 2 == 0; }, 100, &seen_greedy);
+  r.constraint = std::make_unique<ScriptedConstraint>([](int32_t id) { return id % 2 == 0; }, 100,
+                                                      &seen_greedy);
   // 4 is the best; then every legal id has logit 0 and the lowest wins.
   EXPECT_EQ(start(engine, std::move(r)).tokens(), (Ids{4, 0, 0, 0, 0}));
   r = random_draws({3}, 40, 7);
-  r.constraint = std::make_unique<ScriptedConstraint>(
-      [](int32_t id) { return id % 2 == 0; }, 100, &seen_random);
+  r.constraint = std::make_unique<ScriptedConstraint>([](int32_t id) { return id % 2 == 0; }, 100,
+                                                      &seen_random);
   const Ids drawn = start(engine, std::move(r)).tokens();
   EXPECT_EQ(drawn.size(), 40u);
   EXPECT_TRUE(std::ranges::all_of(drawn, [](int32_t id) { return id % 2 == 0; }));
@@ -509,10 +509,9 @@ TEST(Engine, FewPagesMakeRequestsWaitButNeverHang) {
   std::vector<Recorder> answers;
   std::atomic<uint32_t> most{0};
   for (int i = 0; i < 24; ++i)
-    answers.push_back(start(engine, greedy({static_cast<int32_t>(i)}, UINT32_MAX), nullptr,
-                            [&](const Event&) {
-                              most = std::max(most.load(), engine.stats().pages_used);
-                            }));
+    answers.push_back(
+        start(engine, greedy({static_cast<int32_t>(i)}, UINT32_MAX), nullptr,
+              [&](const Event&) { most = std::max(most.load(), engine.stats().pages_used); }));
   for (int i = 0; i < 24; ++i) {
     EXPECT_EQ(answers[static_cast<size_t>(i)].tokens(), successors(i, 63));
     EXPECT_EQ(answers[static_cast<size_t>(i)].reason(), FinishReason::kContext);

@@ -71,8 +71,7 @@ MemoryPlan plan_memory(const package::PreparedModel& model, uint64_t scratch_byt
         "the {} that may be used",
         human_bytes(plan.weights), human_bytes(plan.scratch), human_bytes(plan.io),
         plan.max_concurrency + 1, human_bytes(plan.row_bytes),
-        human_bytes(static_cast<uint64_t>(page - rest)),
-        human_bytes(plan.budget))
+        human_bytes(static_cast<uint64_t>(page - rest)), human_bytes(plan.budget))
         .set_hint("fewer concurrent requests (--max-concurrency), a smaller model or recipe");
   if (plan.page_bytes > 0) {
     const uint64_t fit = static_cast<uint64_t>(rest) / plan.page_bytes;

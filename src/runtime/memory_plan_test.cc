@@ -63,9 +63,9 @@ TEST(MemoryPlan, LeavesTheAllowanceToTheMachine) {
   // A small machine: half of what is free.
   EXPECT_EQ(plan_memory(model(512, 1), kScratch, {}, 8 * kGiB, 2 * kGiB).budget, kGiB + kGiB);
   // A limit caps both.
-  EXPECT_EQ(plan_memory(model(512, 1), kScratch, {false, false, 3 * kGiB}, 64 * kGiB, 32 * kGiB)
-                .budget,
-            3 * kGiB);
+  EXPECT_EQ(
+      plan_memory(model(512, 1), kScratch, {false, false, 3 * kGiB}, 64 * kGiB, 32 * kGiB).budget,
+      3 * kGiB);
 }
 
 TEST(MemoryPlan, GivesFewerPagesBeforeItLowersAnything) {
@@ -104,9 +104,9 @@ TEST(MemoryPlan, RefusesAGivenContextAndNamesTheLargestThatFits) {
   EXPECT_NE(e.message().find("4096"), std::string::npos) << e.message();
   EXPECT_NE(e.message().find("1280"), std::string::npos) << e.message();
   // What the message names does fit.
-  EXPECT_EQ(plan_memory(model(1280, 1), kScratch, {true, true, limit}, 64 * kGiB, 32 * kGiB)
-                .max_context,
-            1280u);
+  EXPECT_EQ(
+      plan_memory(model(1280, 1), kScratch, {true, true, limit}, 64 * kGiB, 32 * kGiB).max_context,
+      1280u);
 }
 
 TEST(MemoryPlan, RefusesAGivenConcurrencyAndNamesTheLargestThatFits) {

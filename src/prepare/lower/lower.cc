@@ -86,9 +86,9 @@ Arena::Arena(const graph::Graph& graph, const graph::PlanCapacity& capacity)
     const uint64_t rows = info.extent == graph::Extent::kLogits
                               ? static_cast<uint64_t>(capacity.logits)
                               : static_cast<uint64_t>(capacity.rows);
-    slots_[v].bytes = checked_align_up(
-        checked_mul(checked_mul(rows, info.cols, "arena"), sizeof(float), "arena"), kAlignment,
-        "arena");
+    slots_[v].bytes =
+        checked_align_up(checked_mul(checked_mul(rows, info.cols, "arena"), sizeof(float), "arena"),
+                         kAlignment, "arena");
     if (slots_[v].first >= 0) order.push_back(static_cast<int32_t>(v));
   }
   std::ranges::sort(order, {}, [&](int32_t v) { return slots_[v].first; });

@@ -157,14 +157,14 @@ TEST(Model, RefusesParametersThatAreLeftOver) {
       kNano, [](ChangedSource& s) { s.more = {"text/layers/9/mlp/up", "text/layers/9/mlp/down"}; },
       Code::kBinding, {"text/layers/9/mlp/up", "2 of the parameters", "text", "nano"});
   // A layer less than the file has.
-  expect_refused(
-      kNano,
-      [](ChangedSource& s) {
-        s.set("num_hidden_layers", 5);
-        s.set("layer_types", Json::array({"linear_attention", "linear_attention", "full_attention",
-                                          "linear_attention", "linear_attention"}));
-      },
-      Code::kBinding, {"text/layers/5/"});
+  expect_refused(kNano,
+                 [](ChangedSource& s) {
+                   s.set("num_hidden_layers", 5);
+                   s.set("layer_types",
+                         Json::array({"linear_attention", "linear_attention", "full_attention",
+                                      "linear_attention", "linear_attention"}));
+                 },
+                 Code::kBinding, {"text/layers/5/"});
 }
 
 TEST(Model, NamesTheConfigKeyThatIsWrong) {
@@ -202,12 +202,10 @@ TEST(Model, NamesTheConfigKeyThatIsWrong) {
 TEST(Model, RefusesHeadsThatDoNotDivideInEveryFamily) {
   const test::TemporaryFolder folder;
   test::write_checkpoint(folder.path(), test::tiny_llama_config(), test::tiny_llama_tensors());
-  expect_refused(
-      folder.path(), [](ChangedSource& s) { s.set("num_key_value_heads", 3); }, Code::kBinding,
-      {"num_attention_heads 2", "num_key_value_heads 3"});
-  expect_refused(
-      folder.path(), [](ChangedSource& s) { s.set("num_attention_heads", 5000); }, Code::kBinding,
-      {"5000"});
+  expect_refused(folder.path(), [](ChangedSource& s) { s.set("num_key_value_heads", 3); },
+                 Code::kBinding, {"num_attention_heads 2", "num_key_value_heads 3"});
+  expect_refused(folder.path(), [](ChangedSource& s) { s.set("num_attention_heads", 5000); },
+                 Code::kBinding, {"5000"});
 }
 
 }  // namespace

@@ -76,9 +76,9 @@ class Pages : public Blocks {
     r.page = {kTokens, kTokens, {}};
     r.row.bytes = 64 + kTokens;
     r.row.partial_page = 64;
-    r.row.fields = {{"state", package::RowField::Kind::kRecurrent, 0, 64, graph::DType::kF32},
-                    {"partial_page", package::RowField::Kind::kPartialPage, 64, kTokens,
-                     graph::DType::kU8}};
+    r.row.fields = {
+        {"state", package::RowField::Kind::kRecurrent, 0, 64, graph::DType::kF32},
+        {"partial_page", package::RowField::Kind::kPartialPage, 64, kTokens, graph::DType::kU8}};
     return r;
   }
   static std::byte word(uint32_t token) { return static_cast<std::byte>(token * 37 % 251); }

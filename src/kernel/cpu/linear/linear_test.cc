@@ -202,8 +202,8 @@ Outputs run_case(const Kernel* kernel, const Case& c, Team& team) {
     std::copy_n(c.x->data() + (c.first_row + t) * k, k, x.data() + t * x_stride);
   std::vector<float> y(static_cast<size_t>((c.rows + 1) * y_stride), kPoison);
   std::vector<float> bias = c.bias ? *c.bias : std::vector<float>();
-  OperandView operands[4] = {view(x.data(), c.rows, k, x_stride), {}, {},
-                             view(y.data() + 1, c.rows, n, y_stride)};
+  OperandView operands[4] = {
+      view(x.data(), c.rows, k, x_stride), {}, {}, view(y.data() + 1, c.rows, n, y_stride)};
   operands[1].space = graph::Space::kWeight;
   operands[1].weight = c.weight;
   if (c.bias) {
@@ -260,8 +260,12 @@ struct Magnitudes {
       row = magnitudes(row);
       std::memcpy(bytes.get() + r * m.cols * 4, row.data(), m.cols * 4);
     }
-    codec::append_segment(weight.matrix, {bytes.get(), {m.rows, m.cols}, FormatId::kFp32,
-                                          codec::LayoutId::kContiguousLe, 0, m.rows});
+    codec::append_segment(weight.matrix, {bytes.get(),
+                                          {m.rows, m.cols},
+                                          FormatId::kFp32,
+                                          codec::LayoutId::kContiguousLe,
+                                          0,
+                                          m.rows});
     weight.objects.push_back(std::move(bytes));
   }
 };
@@ -331,8 +335,8 @@ void check_kernel(const Kernel& kernel, const Weight& weight, bool with_bias, in
   double error2 = 0, size2 = 0;
   for (size_t i = 0; i < all.y.size(); ++i) {
     const double sums = sum_roundings(kernel, matrix.cols) * kUlp * oracle.magnitude.y[i];
-    ASSERT_LE(std::abs(all.y[i] - oracle.replaced.y[i]), sums) << "row " << i / n << " output "
-                                                               << i % n;
+    ASSERT_LE(std::abs(all.y[i] - oracle.replaced.y[i]), sums)
+        << "row " << i / n << " output " << i % n;
     ASSERT_LE(std::abs(all.y[i] - oracle.exact.y[i]), sums + oracle.moved.y[i])
         << "row " << i / n << " output " << i % n;
     error2 += std::pow(all.y[i] - oracle.replaced.y[i], 2);
@@ -409,8 +413,8 @@ TEST(Linear, TakesExtremeCodesWithoutSaturation) {
     format.encode(values.data(), kOutputs, g, dst);
     if (lowest != -127)  // the encoder maps −highest·s to −qmax; the lowest code is one below
       for (int64_t row = 1; row < kOutputs; row += 2) {
-        std::memset(dst[0] + row * planes.plane[0].row_bytes,
-                    lowest == -8 ? 0x88 : 0x00, planes.plane[0].row_bytes);
+        std::memset(dst[0] + row * planes.plane[0].row_bytes, lowest == -8 ? 0x88 : 0x00,
+                    planes.plane[0].row_bytes);
         if (lowest == -32)
           std::memset(dst[1] + row * planes.plane[1].row_bytes, 0xaa, planes.plane[1].row_bytes);
       }
@@ -446,9 +450,9 @@ TEST(RouteLinear, IsTotalAndSendsMixedFormatsToTheGenericKernel) {
   EXPECT_EQ(route(kQ4G64, graph::Policy::kAllowA8), KernelId::kLinearQ4G64);
   EXPECT_EQ(route(kQ6G64, graph::Policy::kAllowA8), KernelId::kLinearQ6G64);
   EXPECT_EQ(route(kQ8G32, graph::Policy::kAllowA4), KernelId::kLinearQ8G32);
-  EXPECT_EQ(route_linear(interleaved_weight(kQ4G64, kQ6G64, 64, random).matrix,
-                         graph::Policy::kAllowA8),
-            KernelId::kLinearGeneric);
+  EXPECT_EQ(
+      route_linear(interleaved_weight(kQ4G64, kQ6G64, 64, random).matrix, graph::Policy::kAllowA8),
+      KernelId::kLinearGeneric);
 }
 
 }  // namespace
