@@ -1,0 +1,170 @@
+// The frontend block from every form of tokenizer and generation config, and from broken ones.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "base/file.h"
+#include "prepare/prepare.h"
+
+namespace flare::prepare {
+namespace {
+
+// A source of nothing but text files.
+class Files final : public ParameterSource {
+ public:
+  explicit Files(std::map<std::string, std::string> files) : files_(std::move(files)) {}
+  std::string name() const override { return "files"; }
+  std::filesystem::path path() const override { return "folder"; }
+  const Json& config(std::string_view) const override { return none_; }
+  bool has(std::string_view) const override { return false; }
+  std::vector<std::string> parameters(std::string_view) const override { return {}; }
+  codec::Matrix matrix(std::string_view, codec::Geometry) override { return {}; }
+  std::vector<float> values(std::string_view, uint64_t) override { return {}; }
+  graph::Policy policy(std::string_view, std::string_view) const override {
+    return graph::Policy::kExact;
+  }
+  std::optional<std::string> resource(std::string_view role) const override {
+    const auto it = files_.find(std::string(role));
+    return it == files_.end() ? std::nullopt : std::optional(it->second);
+  }
+  uint64_t weight_bytes() const override { return 0; }
+
+ private:
+  std::map<std::string, std::string> files_;
+  Json none_;
+};
+
+package::FrontendBlock block(std::map<std::string, std::string> files) {
+  return make_frontend_block(Files(std::move(files)));
+}
+package::FrontendBlock with_tokenizer(const std::string& config) {
+  return block({{"tokenizer_config.json", config}});
+}
+package::FrontendBlock with_generation(const std::string& config) {
+  return block({{"generation_config.json", config}});
+}
+
+TEST(FrontendBlock, IsNeutralWithoutFiles) {
+  const auto b = block({});
+  EXPECT_FALSE(b.tokenizer_json || b.chat_template || b.tool_template);
+  EXPECT_EQ(b.bos_token + b.eos_token, "");
+  EXPECT_TRUE(b.stop_ids.empty());
+  EXPECT_EQ(b.sampling.temperature, 1);
+  EXPECT_EQ(b.sampling.top_k, 0);
+  EXPECT_EQ(b.sampling.top_p, 1);
+}
+
+TEST(FrontendBlock, ReadsSpecialTokensAsTextOrObject) {
+  const auto b = with_tokenizer(R"({"bos_token":{"content":"<s>","lstrip":false},
+                                    "eos_token":"</s>","unk_token":4})");
+  EXPECT_EQ(b.bos_token, "<s>");
+  EXPECT_EQ(b.eos_token, "</s>");
+  EXPECT_EQ(with_tokenizer(R"({"bos_token":null})").bos_token, "");
+}
+
+TEST(FrontendBlock, ReadsTheTemplateAsTextOrNamedList) {
+  EXPECT_EQ(with_tokenizer(R"({"chat_template":"A"})").chat_template, "A");
+  EXPECT_FALSE(with_tokenizer(R"({"chat_template":null})").chat_template);
+  const auto b = with_tokenizer(R"({"chat_template":[{"name":"rag","template":"R"},
+      {"name":"default","template":"D"},{"name":"tool_use","template":"T"}]})");
+  EXPECT_EQ(b.chat_template, "D");
+  EXPECT_EQ(b.tool_template, "T");
+  EXPECT_FALSE(with_tokenizer(R"({"chat_template":[]})").chat_template);
+}
+
+TEST(FrontendBlock, ATemplateFileWinsOverTheConfig) {
+  const auto b = block({{"tokenizer_config.json",
+                         R"({"chat_template":[{"name":"default","template":"D"},
+                                              {"name":"tool_use","template":"T"}]})"},
+                        {"chat_template.jinja", "F"}});
+  EXPECT_EQ(b.chat_template, "F");
+  EXPECT_FALSE(b.tool_template);
+}
+
+TEST(FrontendBlock, ReadsStopIdsAsNumberOrList) {
+  EXPECT_EQ(with_generation(R"({"eos_token_id":7})").stop_ids, (std::vector<int32_t>{7}));
+  EXPECT_EQ(with_generation(R"({"eos_token_id":[7,9,7]})").stop_ids, (std::vector<int32_t>{7, 9}));
+  EXPECT_TRUE(with_generation(R"({"eos_token_id":null})").stop_ids.empty());
+  EXPECT_TRUE(with_generation(R"({})").stop_ids.empty());
+}
+
+TEST(FrontendBlock, TheTokenizersEndTokenStopsWhereNothingElseIsSaid) {
+  const std::string tokenizer =
+      read_text_file(std::filesystem::path(FLARE_SOURCE_DIR) / "models/nano/tokenizer.json");
+  const auto b = block(
+      {{"tokenizer.json", tokenizer}, {"tokenizer_config.json", R"({"eos_token":"<|im_end|>"})"}});
+  EXPECT_EQ(b.stop_ids, (std::vector<int32_t>{2}));
+  const auto other = block({{"tokenizer.json", tokenizer},
+                            {"tokenizer_config.json", R"({"eos_token":"<|im_end|>"})"},
+                            {"generation_config.json", R"({"eos_token_id":[5]})"}});
+  EXPECT_EQ(other.stop_ids, (std::vector<int32_t>{5}));
+}
+
+TEST(FrontendBlock, ReadsSamplingDefaults) {
+  const auto s = with_generation(R"({"do_sample":true,"temperature":0.5,"top_k":20,"top_p":0.75,
+                                     "min_p":0.25,"repetition_penalty":1.5})")
+                     .sampling;
+  EXPECT_EQ(s.temperature, 0.5f);
+  EXPECT_EQ(s.top_k, 20);
+  EXPECT_EQ(s.top_p, 0.75f);
+  EXPECT_EQ(s.min_p, 0.25f);
+  EXPECT_EQ(s.repetition_penalty, 1.5f);
+  const auto nulls = with_generation(R"({"do_sample":null,"temperature":null,"top_k":null})");
+  EXPECT_EQ(nulls.sampling.temperature, 1);
+  EXPECT_EQ(nulls.sampling.top_k, 0);
+}
+
+TEST(FrontendBlock, WithoutSamplingTheModelIsGreedy) {
+  const auto s = with_generation(R"({"do_sample":false,"temperature":0.5,"top_k":20})").sampling;
+  EXPECT_EQ(s.temperature, 0);
+  EXPECT_EQ(s.top_k, 0);
+}
+
+void expect_refused(const std::string& file, const std::string& text,
+                    const std::vector<std::string>& words) {
+  try {
+    block({{file, text}});
+    ADD_FAILURE() << text << " was taken";
+  } catch (const Error& e) {
+    EXPECT_TRUE(e.code() == Code::kInvalid || e.code() == Code::kDirectory) << e.message();
+    EXPECT_NE(e.message().find("folder: " + file), std::string::npos) << e.message();
+    for (const std::string& word : words)
+      EXPECT_NE(e.message().find(word), std::string::npos) << word << " in " << e.message();
+  }
+}
+
+TEST(FrontendBlock, NamesFileAndFieldOfAWrongTokenizerConfig) {
+  const std::string file = "tokenizer_config.json";
+  expect_refused(file, "{", {"byte"});
+  expect_refused(file, "[]", {"object"});
+  expect_refused(file, R"({"bos_token":7})", {"bos_token", "string"});
+  expect_refused(file, R"({"eos_token":{"text":"x"}})", {"eos_token", "content"});
+  expect_refused(file, R"({"eos_token":{"content":1}})", {"eos_token.content", "string"});
+  expect_refused(file, R"({"chat_template":5})", {"chat_template", "string"});
+  expect_refused(file, R"({"chat_template":["x"]})", {"chat_template", "object"});
+  expect_refused(file, R"({"chat_template":[{}]})", {"chat_template", "name"});
+  expect_refused(file, R"({"chat_template":[{"name":"default"}]})", {"chat_template", "template"});
+  expect_refused(file, R"({"chat_template":[{"name":"default","template":1}]})",
+                 {"chat_template.template", "string"});
+}
+
+TEST(FrontendBlock, NamesFileAndFieldOfAWrongGenerationConfig) {
+  const std::string file = "generation_config.json";
+  expect_refused(file, "", {"byte"});
+  expect_refused(file, "3", {"object"});
+  expect_refused(file, R"({"eos_token_id":"7"})", {"eos_token_id", "integer"});
+  expect_refused(file, R"({"eos_token_id":-1})", {"eos_token_id", "-1"});
+  expect_refused(file, R"({"eos_token_id":[1,[2]]})", {"eos_token_id"});
+  expect_refused(file, R"({"eos_token_id":4294967296})", {"eos_token_id", "4294967296"});
+  expect_refused(file, R"({"do_sample":"no"})", {"do_sample", "boolean"});
+  expect_refused(file, R"({"temperature":"hot"})", {"temperature", "number"});
+  expect_refused(file, R"({"temperature":-1})", {"temperature", "-1"});
+  expect_refused(file, R"({"top_k":1e300})", {"top_k"});
+  expect_refused(file, R"({"top_p":1.5})", {"top_p", "1.5"});
+  expect_refused(file, R"({"min_p":-0.5})", {"min_p", "-0.5"});
+  expect_refused(file, R"({"repetition_penalty":0})", {"repetition_penalty"});
+}
+
+}  // namespace
+}  // namespace flare::prepare
