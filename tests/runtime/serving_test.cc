@@ -1,0 +1,260 @@
+// models/nano served: page borders, batches, seeds and constraints over a whole prepared model.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <random>
+
+#include "prepare/prepare.h"
+#include "runtime/engine.h"
+#include "runtime/forward.h"
+#include "tests/support/collect.h"
+
+namespace flare {
+namespace {
+
+namespace fs = std::filesystem;
+using Ids = std::vector<int32_t>;
+
+const fs::path kNano = fs::path(FLARE_SOURCE_DIR) / "models/nano";
+
+package::PreparedModel prepared(bool exact, uint32_t max_context, uint32_t max_concurrency,
+                                uint32_t prefill_chunk, bool all_logits = false) {
+  prepare::PrepareOptions options;
+  options.exact = exact;
+  options.max_context = max_context;
+  options.max_concurrency = max_concurrency;
+  options.prefill_chunk = prefill_chunk;
+  options.all_logits = all_logits;
+  return prepare::prepare(prepare::open_source(kNano, "", 2), options);
+}
+
+Ids some_tokens(size_t n, uint32_t seed) {
+  std::mt19937 random(seed);
+  Ids ids(n);
+  for (int32_t& id : ids) id = static_cast<int32_t>(random() % 2000);
+  return ids;
+}
+
+class PageBorders : public testing::Test {
+ protected:
+  PageBorders()
+      : model_(prepared(/*exact=*/true, 1024, 2, 320)),
+        runner_(model_, {{2, choose_isa("")}, {}, false}) {}
+
+  // Reads `tokens` in pieces of `chunk` rows; returns the logits behind the last.
+  std::vector<float> read(runtime::SequenceMemory& memory, std::span<const int32_t> tokens,
+                          uint32_t chunk) {
+    for (size_t at = 0; at < tokens.size(); at += chunk) {
+      const runtime::StepEntry entry{
+          &memory, tokens.subspan(at, std::min<size_t>(chunk, tokens.size() - at)), true};
+      runner_.step({&entry, 1});
+    }
+    const auto row = runner_.logits(0);
+    return {row.begin(), row.end()};
+  }
+
+  // Every key and value of the first n tokens, region by region, through the page table.
+  std::vector<float> stored(const runtime::SequenceMemory& memory, uint32_t n) const {
+    const package::PageLayout& page = model_.ranks[0].page;
+    std::vector<float> out;
+    for (const package::PageRegion& region : page.regions) {
+      EXPECT_EQ(region.dtype, graph::DType::kF32);
+      for (uint32_t first = 0; first < n; first += page.tokens) {
+        // Rows of keys may lie by head inside a page; whole pages compare whatever the order.
+        if (first + page.tokens > n) break;
+        const auto* values = reinterpret_cast<const float*>(
+            memory.page_table()[first / page.tokens] + region.offset);
+        out.insert(out.end(), values, values + region.bytes / sizeof(float));
+      }
+    }
+    return out;
+  }
+
+  static void expect_near(const std::vector<float>& got, const std::vector<float>& want,
+                          const std::string& what) {
+    ASSERT_EQ(got.size(), want.size()) << what;
+    double error = 0, norm = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      error += std::pow(static_cast<double>(got[i]) - want[i], 2);
+      norm += std::pow(static_cast<double>(want[i]), 2);
+    }
+    // Chunks change the order of binary32 sums in the DeltaNet and nothing else.
+    EXPECT_LE(std::sqrt(error / norm), 1e-5) << what;
+  }
+
+  package::PreparedModel model_;
+  runtime::StepRunner runner_;
+};
+
+TEST_F(PageBorders, EveryCutStoresTheSamePagesAndGivesTheSameLogits) {
+  const Ids tokens = some_tokens(300, 5);
+  runtime::SequenceMemory whole = runner_.new_sequence();
+  const std::vector<float> logits = read(whole, tokens, 300);
+  const std::vector<float> pages = stored(whole, 300);
+  ASSERT_EQ(pages.size(), 2 * model_.ranks[0].page.bytes / sizeof(float));
+  for (uint32_t chunk : {1u, 7u, 64u, 127u, 128u, 129u, 300u}) {
+    runtime::SequenceMemory memory = runner_.new_sequence();
+    const std::string what = "chunks of " + std::to_string(chunk);
+    expect_near(read(memory, tokens, chunk), logits, what);
+    expect_near(stored(memory, 300), pages, what);
+    EXPECT_EQ(memory.computed(), 300u);
+    EXPECT_EQ(runner_.pages().used(), 4u);
+  }
+}
+
+TEST_F(PageBorders, AReusedRowAndReusedPagesLeaveNoTrace) {
+  const Ids tokens = some_tokens(200, 6), others = some_tokens(300, 7);
+  std::vector<float> first;
+  {
+    runtime::SequenceMemory memory = runner_.new_sequence();
+    first = read(memory, tokens, 64);
+  }
+  {
+    runtime::SequenceMemory memory = runner_.new_sequence();
+    read(memory, others, 64);
+  }
+  runtime::SequenceMemory memory = runner_.new_sequence();
+  EXPECT_EQ(read(memory, tokens, 64), first);
+}
+
+TEST_F(PageBorders, TwoSequencesInOneStepDoNotTouchEachOther) {
+  const Ids a = some_tokens(260, 8), b = some_tokens(260, 9);
+  std::vector<float> alone[2];
+  for (int i = 0; i < 2; ++i) {
+    runtime::SequenceMemory memory = runner_.new_sequence();
+    alone[i] = read(memory, i == 0 ? a : b, 65);
+  }
+  runtime::SequenceMemory one = runner_.new_sequence(), two = runner_.new_sequence();
+  for (size_t at = 0; at < 260; at += 65) {
+    const runtime::StepEntry entries[] = {{&one, std::span(a).subspan(at, 65), true},
+                                          {&two, std::span(b).subspan(at, 65), true}};
+    runner_.step(entries);
+  }
+  for (int i = 0; i < 2; ++i) {
+    const auto row = runner_.logits(i);
+    expect_near({row.begin(), row.end()}, alone[i], "sequence " + std::to_string(i));
+  }
+}
+
+TEST(Forward, RefusesTokensThatCannotBeRead) {
+  const auto model = prepared(true, 256, 1, 64, /*all_logits=*/true);
+  runtime::StepRunner runner(model, {{1, choose_isa("")}, {}, true});
+  const auto refusal = [&](const Ids& tokens) -> std::string {
+    try {
+      runtime::forward(runner, model, tokens, 64);
+    } catch (const Error& e) {
+      EXPECT_EQ(code_name(e.code()), code_name(Code::kUsage));
+      return e.message();
+    }
+    return "no error";
+  };
+  EXPECT_NE(refusal({}).find("none given"), std::string::npos);
+  EXPECT_NE(refusal({5, 2048}).find("2048 is outside 0..2047"), std::string::npos);
+  EXPECT_NE(refusal(Ids(257, 1)).find("257 given, the context holds 256"), std::string::npos);
+  EXPECT_EQ(runtime::forward(runner, model, Ids(256, 1), 1000).logits.size(), 256u * 2048);
+}
+
+runtime::Request request(Ids prompt, uint32_t max_tokens, float temperature, uint64_t seed = 0,
+                         uint32_t choice = 0) {
+  runtime::Request r;
+  r.prompt = std::move(prompt);
+  r.max_tokens = max_tokens;
+  r.sampling.temperature = temperature;
+  r.sampling.seed = seed;
+  r.sampling.choice = choice;
+  r.ignore_stop_ids = true;
+  return r;
+}
+
+runtime::EngineOptions engine_options(uint32_t chunk = 0) {
+  return {{2, choose_isa("")}, {}, 300, chunk};
+}
+
+void expect_nothing_left(runtime::Engine& engine) {
+  EXPECT_TRUE(engine.drain(std::chrono::steady_clock::now() + std::chrono::minutes(2)));
+  EXPECT_EQ(engine.stats().pages_used, 0u);
+  EXPECT_EQ(engine.stats().running + engine.stats().waiting, 0u);
+}
+
+TEST(Serving, TheSameSeedGivesTheSameTokensAloneAndInABatch) {
+  // Exact arithmetic: a row's bits do not depend on its neighbours by more than the last place, far
+  // from any boundary that these draws meet.
+  runtime::Engine engine(prepared(true, 512, 8, 64), engine_options());
+  for (const float temperature : {0.0f, 1.0f}) {
+    const auto one = [&](size_t i) {
+      return request(some_tokens(20 + 17 * i, static_cast<uint32_t>(i)), 16, temperature, 11 * i);
+    };
+    std::vector<Ids> alone;
+    for (size_t i = 0; i < 6; ++i) alone.push_back(test::collect(engine, one(i)).tokens);
+    std::vector<test::Pending> batch;
+    for (size_t i = 0; i < 6; ++i) batch.emplace_back(engine, one(i));
+    for (size_t i = 0; i < 6; ++i)
+      EXPECT_EQ(batch[i].wait().tokens, alone[i]) << i << " at temperature " << temperature;
+  }
+  expect_nothing_left(engine);
+}
+
+TEST(Serving, ChoicesOverOnePromptDrawDifferently) {
+  runtime::Engine engine(prepared(false, 256, 4, 64), engine_options());
+  std::vector<test::Pending> pending;
+  for (uint32_t c = 0; c < 4; ++c)
+    pending.emplace_back(engine, request(some_tokens(10, 3), 32, 1.5f, 99, c));
+  std::vector<Ids> answers;
+  for (test::Pending& p : pending) answers.push_back(p.wait().tokens);
+  for (size_t a = 0; a < 4; ++a)
+    for (size_t b = 0; b < a; ++b) EXPECT_NE(answers[a], answers[b]);
+  expect_nothing_left(engine);
+}
+
+// Legal ids are the even ones.
+class EvenIds final : public runtime::Constraint {
+ public:
+  bool fill_mask(std::span<uint32_t> mask) override {
+    std::ranges::fill(mask, 0x55555555u);
+    return true;
+  }
+  void advance(int32_t token) override { EXPECT_EQ(token % 2, 0); }
+  void rollback(int) override {}
+};
+
+TEST(Serving, AConstraintHoldsForItsRequestOnly) {
+  runtime::Engine engine(prepared(false, 256, 4, 64), engine_options());
+  const Ids free_answer = test::collect(engine, request(some_tokens(12, 4), 20, 1.0f, 5)).tokens;
+  auto r = request(some_tokens(12, 4), 20, 1.0f, 5);
+  r.constraint = std::make_unique<EvenIds>();
+  test::Pending constrained(engine, std::move(r));
+  test::Pending beside(engine, request(some_tokens(12, 4), 20, 1.0f, 5));
+  for (int32_t id : constrained.wait().tokens) EXPECT_EQ(id % 2, 0);
+  EXPECT_TRUE(std::ranges::any_of(beside.wait().tokens, [](int32_t id) { return id % 2 == 1; }));
+  EXPECT_EQ(free_answer.size(), 20u);
+  expect_nothing_left(engine);
+}
+
+TEST(Serving, TheContextFillsUpAcrossPages) {
+  runtime::Engine engine(prepared(false, 160, 2, 64), engine_options());
+  for (const size_t n_prompt : {120u, 127u, 128u, 159u}) {
+    auto r = request(some_tokens(n_prompt, 1), UINT32_MAX, 0);
+    const test::Answer answer = test::collect(engine, std::move(r));
+    EXPECT_EQ(answer.finished, runtime::FinishReason::kContext);
+    EXPECT_EQ(answer.tokens.size(), 160 - n_prompt);
+  }
+  expect_nothing_left(engine);
+}
+
+TEST(Serving, ManyShortRequestsAllFinish) {
+  runtime::Engine engine(prepared(false, 256, 8, 64), engine_options());
+  std::vector<test::Pending> pending;
+  for (uint32_t i = 0; i < 200; ++i)
+    pending.emplace_back(engine, request(some_tokens(1 + i % 30, i), 1 + i % 8, 0.5f, i));
+  for (uint32_t i = 0; i < 200; ++i) {
+    const test::Answer answer = pending[i].wait();
+    EXPECT_EQ(answer.finished, runtime::FinishReason::kLength) << answer.error;
+    EXPECT_EQ(answer.tokens.size(), 1 + i % 8);
+  }
+  expect_nothing_left(engine);
+}
+
+}  // namespace
+}  // namespace flare
