@@ -37,6 +37,13 @@ bool is_blank(std::string_view text) {
   return true;
 }
 
+// "</x>" for "<x>", "[/x]" for "[x]", and back; empty for others.
+std::string counterpart(std::string_view content) {
+  if (content.size() < 3 || (content[0] != '<' && content[0] != '[')) return "";
+  std::string out(content);
+  return content[1] == '/' ? out.erase(1, 1) : out.insert(1, 1, '/');
+}
+
 bool is_structural(const AddedToken& token, const std::vector<std::string_view>* marker_texts) {
   if (token.special || marker_texts == nullptr) return true;
   const std::string_view content = token.content;
@@ -47,8 +54,11 @@ bool is_structural(const AddedToken& token, const std::vector<std::string_view>*
   if (framed("<|", "|>") || framed("<\uFF5C", "\uFF5C>")) return true;
   // Line breaks of a template's source are no markers.
   if (is_blank(content)) return false;
-  return std::any_of(marker_texts->begin(), marker_texts->end(),
-                     [&](std::string_view text) { return text.find(content) != text.npos; });
+  // A template that only looks for the end of what a model thought has both as markers.
+  const std::string other = counterpart(content);
+  return std::any_of(marker_texts->begin(), marker_texts->end(), [&](std::string_view text) {
+    return text.find(content) != text.npos || (!other.empty() && text.find(other) != text.npos);
+  });
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ TEST(Markers, AreSpecialTokensThoseInTheTextsAndFramedOnes) {
     EXPECT_FALSE(tokenizer.is_structural(id)) << id;
   }
   EXPECT_FALSE(with_markers({}).is_structural(11));
+  EXPECT_TRUE(with_markers({"content.split('</think>')"}).is_structural(11));
 }
 
 TEST(Markers, WithoutTextsEveryAddedTokenIsOne) {
@@ -86,6 +87,20 @@ TEST(Markers, OneThatCallersWriteHidesOnlyWhatTheyWrote) {
   text.append(caller("<s>"));
   text.append(by_template("<s>"));
   EXPECT_EQ(tokenizer.encode(text), (Ids{16, 0, 2, 1, 10}));
+}
+
+TEST(Markers, AreAllThatATemplateOfToolsAndThoughtsNames) {
+  const auto folder = shared_data() / "models/nano";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "not found: " << folder;
+  const std::string source = read_text_file(folder / "chat_template.jinja");
+  const Tokenizer tokenizer =
+      Tokenizer::from_json(read_text_file(folder / "tokenizer.json"), "nano", {source});
+  size_t seen = 0;
+  for (int32_t id = 0; id < tokenizer.id_limit(); ++id) {
+    EXPECT_EQ(tokenizer.is_structural(id), tokenizer.is_added(id)) << id;
+    seen += tokenizer.is_structural(id);
+  }
+  EXPECT_EQ(seen, 12u);
 }
 
 TEST(Markers, FollowNormalizedText) {

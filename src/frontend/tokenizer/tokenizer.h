@@ -25,9 +25,9 @@ class Tokenizer {
   // component type is named.
   static Tokenizer from_json(std::string_view tokenizer_json, std::string_view where);
   // The same with the texts that write and read markers, such as the sources of chat templates.
-  // They tell which added tokens are structural (serving.md S4.13): special ones, those whose
-  // content one of the texts holds if it is more than white space, and those framed by <| and |>.
-  // Without texts, as above, all are.
+  // They tell which added tokens are structural (serving.md S4.13): special ones, those framed by
+  // <| and |>, and those of which a text holds the content, if it is more than white space, or the
+  // counterpart, as </x> is that of <x>. Without texts, as above, all are.
   static Tokenizer from_json(std::string_view tokenizer_json, std::string_view where,
                              const std::vector<std::string_view>& marker_texts);
   Tokenizer(Tokenizer&&) noexcept;
