@@ -95,9 +95,7 @@ Admission Engine::submit(Request request, Ticket* ticket) {
     const std::lock_guard lock(wake_->mutex);
     if (stats_.failed) return Admission::kFailed;
     if (stopping_) return Admission::kStopping;
-    if (uint64_t{stats_.waiting} + stats_.running >=
-        uint64_t{options_.max_pending} + memory.max_concurrency)
-      return Admission::kQueueFull;
+    if (queue_full()) return Admission::kQueueFull;
     ++stats_.waiting;
     ++unfinished_;
     inbox_.push_back(std::move(a));
@@ -108,7 +106,16 @@ Admission Engine::submit(Request request, Ticket* ticket) {
 
 EngineStats Engine::stats() const {
   const std::lock_guard lock(wake_->mutex);
-  return stats_;
+  EngineStats stats = stats_;
+  stats.queue_full = queue_full();
+  return stats;
+}
+
+// Under the mutex. Counts places, not what waits alone: requests on their way from the inbox to
+// their row, or held back by pages, must not open the queue.
+bool Engine::queue_full() const {
+  return uint64_t{stats_.waiting} + stats_.running >=
+         uint64_t{options_.max_pending} + runner_.memory_plan().max_concurrency;
 }
 
 bool Engine::drain(std::chrono::steady_clock::time_point deadline) {

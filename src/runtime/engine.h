@@ -28,6 +28,7 @@ struct EngineStats {
   uint32_t running = 0, waiting = 0;
   uint64_t steps = 0, prompt_tokens = 0, generated_tokens = 0;
   uint32_t pages_used = 0, pages_total = 0;
+  bool queue_full = false;  // submit() would answer kQueueFull
   bool failed = false;
 };
 
@@ -88,6 +89,7 @@ class Engine {
   void admit();
   void drop_cancelled();
   void run_step();
+  bool queue_full() const;
   template <typename Work>
   void guarded(Active& a, Work work);
   std::span<const int32_t> draw(std::span<Active* const> drawing);

@@ -373,8 +373,10 @@ TEST(Engine, BoundsItsQueue) {
   for (int i = 0; i < 3; ++i) {
     accepted.push_back(start(engine, greedy({30}, 2)));
     EXPECT_EQ(engine.stats().waiting, static_cast<uint32_t>(i + 1));
+    EXPECT_EQ(engine.stats().queue_full, i == 2);
   }
   EXPECT_EQ(engine.stats().running, 1u);
+  EXPECT_TRUE(engine.stats().queue_full);
   Recorder refused;
   Request r = greedy({1}, 1);
   r.on_event = refused.sink();
@@ -383,6 +385,7 @@ TEST(Engine, BoundsItsQueue) {
   held.let_go();
   for (Recorder& a : accepted) EXPECT_EQ(a.tokens(), (Ids{31, 32}));
   EXPECT_EQ(refused.n_finishes(), 0u);
+  EXPECT_FALSE(engine.stats().queue_full);
   start(engine, greedy({1}, 1)).wait();
   expect_nothing_left(engine);
 }

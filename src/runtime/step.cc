@@ -81,6 +81,7 @@ void StepRunner::fill_inputs(std::span<const StepEntry> entries) {
   int32_t t = 0, b = 0, l = 0, n_rows = 0;
   for (const StepEntry& e : entries) n_rows += static_cast<int32_t>(e.tokens.size());
   FLARE_ASSERT(n_rows > 0 && static_cast<size_t>(n_rows) <= token_ids_.size());
+  FLARE_ASSERT(entries.size() <= page_tables_.size());
   for (const StepEntry& e : entries) {
     const auto n = static_cast<int32_t>(e.tokens.size());
     e.memory->prepare_rows(static_cast<uint32_t>(n));
@@ -93,7 +94,9 @@ void StepRunner::fill_inputs(std::span<const StepEntry> entries) {
       token_ids_[t] = e.tokens[i];
       row_sequence_[t] = b;
       for (int axis = 0; axis < 3; ++axis) positions_[axis * n_rows + t] = past + i;
-      if (e.wants_logits && (options_.all_logits || i == n - 1)) logits_rows_[l++] = t;
+      if (!e.wants_logits || (!options_.all_logits && i < n - 1)) continue;
+      FLARE_ASSERT(static_cast<size_t>(l) < logits_rows_.size());
+      logits_rows_[l++] = t;
     }
     ++b;
   }

@@ -13,7 +13,10 @@ BlockPool::BlockPool(kernel::Backend& backend, uint64_t block_bytes, uint32_t n_
 }
 
 uint32_t BlockPool::index_of(const std::byte* block) const {
-  return static_cast<uint32_t>(static_cast<uint64_t>(block - range_->base()) / block_bytes_);
+  FLARE_ASSERT(range_ && block >= range_->base());
+  const uint64_t index = static_cast<uint64_t>(block - range_->base()) / block_bytes_;
+  FLARE_ASSERT(index < n_blocks_);
+  return static_cast<uint32_t>(index);
 }
 
 std::byte* BlockPool::acquire() {
@@ -32,7 +35,10 @@ std::byte* BlockPool::acquire() {
   return range_->base() + uint64_t{index} * block_bytes_;
 }
 
-void BlockPool::retain(std::byte* block) { ++references_[index_of(block)]; }
+void BlockPool::retain(std::byte* block) {
+  FLARE_ASSERT(references_[index_of(block)] > 0);
+  ++references_[index_of(block)];
+}
 
 void BlockPool::release(std::byte* block) {
   const uint32_t index = index_of(block);
