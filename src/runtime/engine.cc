@@ -2,6 +2,7 @@
 #include "runtime/engine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -13,6 +14,27 @@ namespace {
 double ms_between(std::chrono::steady_clock::time_point a,
                   std::chrono::steady_clock::time_point b) {
   return std::chrono::duration<double, std::milli>(b - a).count();
+}
+
+// What a step may hold must cover what the engine will put into it, or it would hang or overrun.
+void check_capacity(const package::PreparedModel& model) {
+  const package::Capacity& c = model.capacity;
+  if (c.max_concurrency == 0 || c.prefill_chunk == 0 || c.max_context < 2 ||
+      c.max_rows <= c.max_concurrency)
+    throw Error(Code::kInvalid,
+                "{}: capacity of {} requests, {} prompt rows, {} rows a step, {} tokens of context "
+                "cannot serve; at least 1, 1, one more than requests, and 2 expected",
+                model.name, c.max_concurrency, c.prefill_chunk, c.max_rows, c.max_context);
+  graph::PlanCapacity most;
+  for (const package::CatalogEntry& e : model.ranks.at(0).catalog)
+    if (e.graph_class != "sample") most = e.plan.capacity;
+  if (std::cmp_less(most.rows, c.max_rows) || std::cmp_less(most.sequences, c.max_concurrency) ||
+      std::cmp_less(most.logits, c.max_concurrency))
+    throw Error(Code::kInvalid,
+                "{}: the largest plan takes {} rows, {} sequences and {} logits rows; {}, {} and "
+                "{} expected",
+                model.name, most.rows, most.sequences, most.logits, c.max_rows, c.max_concurrency,
+                c.max_concurrency);
 }
 }  // namespace
 
@@ -37,6 +59,7 @@ Engine::Engine(package::PreparedModel model, const EngineOptions& options)
     : model_(std::move(model)),
       options_(options),
       runner_(model_, {options.cpu, options.memory, /*all_logits=*/false}) {
+  check_capacity(model_);
   const uint32_t chunk = model_.capacity.prefill_chunk;
   prefill_chunk_ = options.prefill_chunk == 0 ? chunk : std::min(options.prefill_chunk, chunk);
   stats_.pages_total = runner_.pages().capacity();

@@ -58,7 +58,8 @@ class Ticket {
 // inside on_event too, but for stop() and drain(), which wait for the engine thread.
 class Engine {
  public:
-  // Prepares back end, pools and plans, then starts the engine thread. Errors: kDoesNotFit.
+  // Prepares back end, pools and plans, then starts the engine thread. Errors: kDoesNotFit,
+  // kInvalid (plans, capacities that cannot serve).
   Engine(package::PreparedModel model, const EngineOptions& options);
   ~Engine();
   Engine(const Engine&) = delete;

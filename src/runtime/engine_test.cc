@@ -573,6 +573,27 @@ TEST(Engine, ManyThreadsSubmitAndCancelAtOnce) {
   EXPECT_EQ(finished, 160);
 }
 
+TEST(Engine, RefusesCapacitiesThatCannotServe) {
+  const auto refused = [](auto change, const std::string& word) {
+    package::PreparedModel model = toy_model();
+    change(model);
+    try {
+      Engine engine(std::move(model), kOptions);
+      ADD_FAILURE() << "taken: " << word;
+    } catch (const Error& e) {
+      EXPECT_EQ(code_name(e.code()), code_name(Code::kInvalid)) << e.message();
+      EXPECT_NE(e.message().find(word), std::string::npos) << e.message();
+    }
+  };
+  refused([](auto& m) { m.capacity.max_concurrency = 0; }, "0 requests");
+  refused([](auto& m) { m.capacity.prefill_chunk = 0; }, "0 prompt rows");
+  refused([](auto& m) { m.capacity.max_rows = 4; }, "4 rows a step");
+  refused([](auto& m) { m.capacity.max_context = 1; }, "1 tokens of context");
+  refused([](auto& m) { m.capacity.max_rows = 21; }, "takes 20 rows");
+  refused([](auto& m) { m.ranks[0].catalog[0].plan.capacity.sequences = 3; }, "3 sequences");
+  refused([](auto& m) { m.ranks[0].catalog[0].plan.capacity.logits = 3; }, "3 logits rows");
+}
+
 TEST(Engine, StartsAndStopsWithoutWork) {
   for (int i = 0; i < 20; ++i) Engine(toy_model(), kOptions).stop();
 }
