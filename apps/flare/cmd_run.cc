@@ -110,7 +110,6 @@ int run(RunFlags& flags, const CommonFlags& common) {
   server::App app({.model_ids = flags.model_ids,
                    .any_model = flags.any_model,
                    .strict_fields = flags.strict_fields,
-                   .max_pending = flags.max_pending,
                    .loopback = is_loopback(flags.http.host)});
   std::unique_ptr<runtime::Engine> engine;
   std::optional<server::Service> service;

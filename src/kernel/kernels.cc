@@ -89,11 +89,12 @@ constexpr KernelInfo kTable[] = {
      {v2::sample, v3::sample, v4::sample}},
 };
 
-// An id is an index: the table holds every kernel, in the order of ids, with its lowest level.
+// An id is an index: the table holds every kernel, in the order of ids. That each has its lowest
+// level is a test: under UBSan g++ 12 takes no address for a constant.
 constexpr bool table_is_whole() {
   if (std::size(kTable) != kKernels) return false;
   for (int i = 0; i < kKernels; ++i)
-    if (static_cast<int>(kTable[i].id) != i || kTable[i].fn[0] == nullptr) return false;
+    if (static_cast<int>(kTable[i].id) != i) return false;
   return true;
 }
 static_assert(table_is_whole());

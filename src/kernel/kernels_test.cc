@@ -18,6 +18,7 @@ TEST(KernelTable, EveryIdHasItsNameOpAndAFunctionAtEveryLevel) {
     EXPECT_EQ(kernel_name(static_cast<uint16_t>(i)), info.name);
     EXPECT_TRUE(names.insert(info.name).second) << info.name;
     ops.insert(info.op);
+    ASSERT_NE(info.fn[0], nullptr) << info.name;
     for (int level = 0; level < kIsaLevels; ++level)
       EXPECT_NE(kernel_function(info.id, static_cast<Isa>(level)), nullptr);
   }

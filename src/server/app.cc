@@ -132,9 +132,7 @@ void App::ready(const Call& call) {
   const runtime::EngineStats stats = service().engine().stats();
   if (stats.failed) throw ApiError{503, "engine_failed", "the engine has failed", {}};
   if (draining_) throw ApiError{503, "server_draining", "the server is shutting down", {}};
-  if (stats.waiting >= options_.max_pending &&
-      stats.running >= service().engine().memory_plan().max_concurrency)
-    throw ApiError{503, "server_overloaded", "the queue is full", {}};
+  if (stats.queue_full) throw ApiError{503, "server_overloaded", "the queue is full", {}};
   respond_json(*call.exchange, Json::object({{"status", "ready"}}));
 }
 

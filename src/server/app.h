@@ -16,7 +16,6 @@ struct AppOptions {
   std::vector<std::string> model_ids;  // served names; empty: the model's own
   bool any_model = false;              // every `model` is taken
   bool strict_fields = false;          // unknown field names are errors
-  uint32_t max_pending = 64;           // of the engine, for /ready
   bool loopback = true;                // only loopback Host and Origin headers are taken
 };
 
