@@ -1,9 +1,8 @@
-// What the tests of this folder share: scratch folders, whole files, entries made from text.
+// What the tests of this folder share: whole files, entries made from text.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -11,32 +10,9 @@
 #include <string_view>
 
 #include "artifact/framing.h"
+#include "base/test_support.h"
 
 namespace flare::artifact {
-
-// A fresh folder that goes away with the object.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "artifact_XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TempFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
-  size_t file_count() const {
-    const std::filesystem::directory_iterator files(path_);
-    return static_cast<size_t>(std::distance(begin(files), end(files)));
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline std::filesystem::path data_path(std::string_view name) {
   return std::filesystem::path(FLARE_SOURCE_DIR "/tests/data/artifact") / name;

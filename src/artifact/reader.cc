@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <mutex>
@@ -43,7 +42,7 @@ Region map_region(const std::filesystem::path& path, uint64_t bytes, int protect
   void* address = ::mmap(nullptr, bytes, protection, flags, fd, 0);
   if (address == MAP_FAILED)
     throw Error(Code::kRead, "{}: {} bytes cannot be mapped: {}", path.string(), bytes,
-                std::strerror(errno));
+                errno_text());
   return Region(address, bytes);
 }
 
@@ -166,7 +165,7 @@ const std::byte* Reader::Impl::map_crossing(const Object& object,
     if (::mmap(region.data() + at - before, length + before, PROT_READ, MAP_SHARED | MAP_FIXED,
                source.fd(), static_cast<off_t>(piece.source - before)) == MAP_FAILED)
       throw Error(Code::kRead, "{}: {} bytes cannot be mapped: {}", source.path().string(), length,
-                  std::strerror(errno));
+                  errno_text());
   }
   const std::byte* start = region.data() + lead;
   crossing.push_back(std::move(region));

@@ -28,7 +28,7 @@ class OneEntry {
   std::filesystem::path path() const { return folder_ / "e.ninfer"; }
 
  private:
-  TempFolder folder_;
+  TemporaryFolder folder_;
 };
 
 // The golden set of two files, copied to where it can be damaged.
@@ -40,10 +40,10 @@ class GoldenSet {
   }
   std::filesystem::path entry() const { return folder_ / "golden1.ninfer"; }
   std::filesystem::path part() const { return folder_ / "golden1.ninfer.part-0001"; }
-  const TempFolder& folder() const { return folder_; }
+  const TemporaryFolder& folder() const { return folder_; }
 
  private:
-  TempFolder folder_;
+  TemporaryFolder folder_;
 };
 
 std::string bytes_of(const Reader& reader, uint64_t offset, uint64_t length) {
@@ -114,7 +114,7 @@ TEST(Reader, RefusesReadsOutsideThePayload) {
 }
 
 TEST(Framing, EntryConditionsHaveTheirClass) {
-  TempFolder folder;
+  TemporaryFolder folder;
   const auto path = folder / "e.ninfer";
   const std::string good = entry_bytes(kText, 320);
   const auto refused = [&](std::string bytes, std::initializer_list<std::string_view> needles) {
@@ -151,7 +151,7 @@ TEST(Framing, EntryConditionsHaveTheirClass) {
 TEST(Framing, AStringLongerThanTheFileIsRefusedWithoutMemoryForIt) {
   // A length is never stored in JSON; a document that goes on to the end of the file is the
   // nearest.
-  TempFolder folder;
+  TemporaryFolder folder;
   const std::string text = "{\"components\":\"" + std::string(5000, 'a');
   write_file(folder / "e.ninfer", entry_bytes(text, 320));
   expect_error(Code::kDirectory, {"e.ninfer"}, [&] { Reader::open(folder / "e.ninfer"); });
@@ -298,7 +298,7 @@ TEST(Mapped, CrossingObjectsAreWholeInEverySplit) {
   // The split set crosses files at a multiple of the page; the second split below does not.
   Reader whole = Reader::open(data_path("small.ninfer"));
   Reader split = Reader::open(data_path("split/small.ninfer"));
-  TempFolder folder;
+  TemporaryFolder folder;
   Json root = parse_json(canonical_text(whole.directory()), "small");
   const std::string all = read_file(data_path("small.ninfer"));
   const std::string payload = all.substr(all.size() - whole.directory().payload_bytes());
@@ -369,7 +369,7 @@ TEST(Matrix, RowBlocksOfOneParent) {
       const uint16_t word = f32_to_bf16(static_cast<float>(row));
       payload.append(reinterpret_cast<const char*>(&word), 2);
     }
-  TempFolder folder;
+  TemporaryFolder folder;
   write_file(folder / "e.ninfer", entry_bytes(text, 0) + payload);
   Reader reader = Reader::open(folder / "e.ninfer");
   const auto rows_of = [&](std::string_view name, codec::Geometry geometry) {
@@ -453,7 +453,7 @@ void look_at_everything(const std::filesystem::path& path) {
 }
 
 TEST(Hostile, FlippedHeaderBitsAreErrorsOrValidReads) {
-  TempFolder folder;
+  TemporaryFolder folder;
   const auto path = folder / "e.ninfer";
   const std::string good = read_file(data_path("small.ninfer"));
   for (size_t bit = 0; bit < kHeaderBytes * 8; ++bit) {
@@ -468,7 +468,7 @@ TEST(Hostile, FlippedHeaderBitsAreErrorsOrValidReads) {
 }
 
 TEST(Hostile, RandomDamageIsAnErrorOrAValidRead) {
-  TempFolder folder;
+  TemporaryFolder folder;
   const auto path = folder / "e.ninfer";
   const std::string good = read_file(data_path("small.ninfer"));
   const size_t text_bytes = good.find("]}  ", kHeaderBytes) + 2;
@@ -489,7 +489,7 @@ TEST(Hostile, RandomDamageIsAnErrorOrAValidRead) {
 }
 
 TEST(Hostile, RandomPayloadIsAnErrorOrAValidRead) {
-  TempFolder folder;
+  TemporaryFolder folder;
   const auto path = folder / "e.ninfer";
   const std::string good = read_file(data_path("small.ninfer"));
   const uint64_t payload = entry_payload_start(load_le<uint64_t>(as_bytes(good).data() + 8));

@@ -90,7 +90,7 @@ void write_objects(Writer& writer, std::string_view payload) {
     writer.write(object.offset, as_bytes(payload.substr(object.offset, object.bytes)));
 }
 
-std::filesystem::path write_golden(const TempFolder& folder, const WriteOptions& options) {
+std::filesystem::path write_golden(const TemporaryFolder& folder, const WriteOptions& options) {
   const auto target = folder / "golden1.ninfer";
   Writer writer(target, golden_directory(), options);
   write_objects(writer, golden_payload());
@@ -99,16 +99,16 @@ std::filesystem::path write_golden(const TempFolder& folder, const WriteOptions&
 }
 
 TEST(Writer, MakesTheGoldenFileBitForBit) {
-  TempFolder folder;
+  TemporaryFolder folder;
   const std::string bytes = read_file(write_golden(folder, golden_options()));
   EXPECT_EQ(sha256_hex(as_bytes(bytes)),
             "805032ae9ab9d5ae455871a7ead738b193a32eef85fba4559d3844c3e65d3a7b");
   EXPECT_EQ(bytes, read_file(data_path("golden1.ninfer")));
-  EXPECT_EQ(folder.file_count(), 1u);
+  EXPECT_EQ(folder.names().size(), 1u);
 }
 
 TEST(Writer, MakesTheGoldenSetBitForBit) {
-  TempFolder folder;
+  TemporaryFolder folder;
   const std::string entry = read_file(write_golden(folder, golden_options(8192)));
   const std::string part = read_file(folder / "golden1.ninfer.part-0001");
   EXPECT_EQ(sha256_hex(as_bytes(entry)),
@@ -117,7 +117,7 @@ TEST(Writer, MakesTheGoldenSetBitForBit) {
             "a9c37ec0792233c16628d4ad1a0dc8248f1025dd167815c89c3618624a68eaeb");
   EXPECT_EQ(entry, read_file(data_path("split/golden1.ninfer")));
   EXPECT_EQ(part, read_file(data_path("split/golden1.ninfer.part-0001")));
-  EXPECT_EQ(folder.file_count(), 2u);
+  EXPECT_EQ(folder.names().size(), 2u);
 }
 
 TEST(Writer, RebuildsTheSmallSetFromItsRecordsInAnyOrderOfWrites) {
@@ -125,7 +125,7 @@ TEST(Writer, RebuildsTheSmallSetFromItsRecordsInAnyOrderOfWrites) {
   for (const auto& [limit, reference] :
        {std::pair<std::optional<uint64_t>, const char*>{std::nullopt, "small.ninfer"},
         {8192, "split/small.ninfer"}}) {
-    TempFolder folder;
+    TemporaryFolder folder;
     Directory d = source.directory();
     for (Object& object : d.objects) object.offset = 0;
     place_objects(d);
@@ -213,7 +213,7 @@ TEST(Plan, LimitsThatLeaveNoRoomAreWriteErrors) {
 }
 
 TEST(Accounting, EveryByteExactlyOnce) {
-  TempFolder folder;
+  TemporaryFolder folder;
   const std::string payload = golden_payload();
   const Bytes bytes = as_bytes(payload);
   const auto target = folder / "g.ninfer";
@@ -246,16 +246,16 @@ TEST(Accounting, EveryByteExactlyOnce) {
     expect_error(Code::kWrite, {"'a.div' byte 0"}, [&] { writer.finish(); });
     EXPECT_FALSE(std::filesystem::exists(target));
   }
-  EXPECT_EQ(folder.file_count(), 0u);
+  EXPECT_EQ(folder.names().size(), 0u);
 }
 
 TEST(Writer, RefusesDirectoriesThatNoReaderWouldTake) {
-  TempFolder folder;
+  TemporaryFolder folder;
   const auto refused = [&](Code code, std::string_view needle, auto&& change) {
     Directory d = golden_directory();
     change(d);
     expect_error(code, {needle}, [&] { Writer(folder / "g.ninfer", d, {}); });
-    EXPECT_EQ(folder.file_count(), 0u);
+    EXPECT_EQ(folder.names().size(), 0u);
   };
   refused(Code::kDirectory, "objects", [](Directory& d) { d.objects.clear(); });
   refused(Code::kDirectory, "components", [](Directory& d) { d.components.clear(); });
@@ -275,41 +275,41 @@ TEST(Writer, RefusesDirectoriesThatNoReaderWouldTake) {
 
 TEST(Publication, NeverTouchesAnExistingTarget) {
   for (const char* existing : {"golden1.ninfer", "golden1.ninfer.part-0001"}) {
-    TempFolder folder;
+    TemporaryFolder folder;
     write_file(folder / existing, "mine");
     expect_error(Code::kExists, {existing}, [&] { write_golden(folder, golden_options(8192)); });
     EXPECT_EQ(read_file(folder / existing), "mine");
-    EXPECT_EQ(folder.file_count(), 1u);
+    EXPECT_EQ(folder.names().size(), 1u);
   }
   // A dangling link is a target too.
-  TempFolder folder;
+  TemporaryFolder folder;
   std::filesystem::create_symlink("nowhere", folder / "golden1.ninfer");
   expect_error(Code::kExists, {"golden1.ninfer"}, [&] { write_golden(folder, golden_options()); });
 }
 
 TEST(Publication, ATargetThatAppearsMeanwhileIsKept) {
   for (const char* existing : {"golden1.ninfer", "golden1.ninfer.part-0001"}) {
-    TempFolder folder;
+    TemporaryFolder folder;
     {
       Writer writer(folder / "golden1.ninfer", golden_directory(), golden_options(8192));
       write_objects(writer, golden_payload());
-      EXPECT_EQ(folder.file_count(), 2u);  // temporary siblings
+      EXPECT_EQ(folder.names().size(), 2u);  // temporary siblings
       write_file(folder / existing, "mine");
       expect_error(Code::kExists, {existing}, [&] { writer.finish(); });
     }
     EXPECT_EQ(read_file(folder / existing), "mine");
-    EXPECT_EQ(folder.file_count(), 1u) << "files published by the failed run stay behind";
+    EXPECT_EQ(folder.names().size(), 1u) << "files published by the failed run stay behind";
   }
 }
 
 TEST(Publication, AMissingFolderIsNotFound) {
-  TempFolder folder;
+  TemporaryFolder folder;
   expect_error(Code::kNotFound, {"absent"},
                [&] { Writer(folder / "absent/g.ninfer", golden_directory(), {}); });
 }
 
 TEST(Publication, ForceReplacesTheSetAndItsOwnPartsOnly) {
-  TempFolder folder;
+  TemporaryFolder folder;
   WriteOptions options = golden_options(8192);
   const auto target = write_golden(folder, options);
   write_file(folder / "golden1.ninfer.part-0007", "not of this set");
@@ -323,7 +323,7 @@ TEST(Publication, ForceReplacesTheSetAndItsOwnPartsOnly) {
   write_golden(folder, options);
   EXPECT_EQ(read_file(target), read_file(data_path("golden1.ninfer")));
   EXPECT_FALSE(std::filesystem::exists(folder / "golden1.ninfer.part-0001"));
-  EXPECT_EQ(folder.file_count(), 2u);
+  EXPECT_EQ(folder.names().size(), 2u);
 
   // A part that belongs to another artifact survives, and so does whatever an entry falsely names.
   write_file(target, replaced(read_file(data_path("split/golden1.ninfer")),
@@ -349,7 +349,7 @@ int in_child(const std::function<int()>& work) {
 }
 
 TEST(Publication, AFileSizeLimitIsAWriteErrorAndLeavesNothing) {
-  TempFolder folder;
+  TemporaryFolder folder;
   for (const rlim_t limit : {100u, 4096u, 5000u, 9000u}) {
     const int status = in_child([&] {
       std::signal(SIGXFSZ, SIG_IGN);
@@ -363,12 +363,12 @@ TEST(Publication, AFileSizeLimitIsAWriteErrorAndLeavesNothing) {
       return 1;
     });
     EXPECT_EQ(status, 0) << limit;
-    EXPECT_EQ(folder.file_count(), 0u);
+    EXPECT_EQ(folder.names().size(), 0u);
   }
 }
 
 TEST(Publication, AFullFileSystemIsAWriteErrorAndLeavesNothing) {
-  TempFolder folder;
+  TemporaryFolder folder;
   if (::mount("none", folder.path().c_str(), "tmpfs", 0, "size=64k") != 0)
     GTEST_SKIP() << "no tmpfs can be mounted here: " << std::strerror(errno);
   Directory d = golden_directory();
@@ -381,12 +381,12 @@ TEST(Publication, AFullFileSystemIsAWriteErrorAndLeavesNothing) {
       writer.write(0, as_bytes(note));
     });
   }
-  EXPECT_EQ(folder.file_count(), 0u);
+  EXPECT_EQ(folder.names().size(), 0u);
   ::umount(folder.path().c_str());
 }
 
 TEST(Reshard, KeepsPayloadAndRecordsUnderANewId) {
-  TempFolder folder;
+  TemporaryFolder folder;
   const Reader source = Reader::open(data_path("small.ninfer"));
   uint64_t seen = 0;
   reshard(source.path(), folder / "a.ninfer", {.max_file_bytes = 8192},
@@ -401,11 +401,11 @@ TEST(Reshard, KeepsPayloadAndRecordsUnderANewId) {
   // In place, over itself.
   reshard(folder / "a.ninfer", folder / "a.ninfer", {.id = source.id(), .force = true}, {});
   EXPECT_EQ(read_file(folder / "a.ninfer"), read_file(data_path("small.ninfer")));
-  EXPECT_EQ(folder.file_count(), 2u);
+  EXPECT_EQ(folder.names().size(), 2u);
 }
 
 TEST(Reshard, KeepsFormatsItDoesNotKnowAndGapsAsTheyAre) {
-  TempFolder folder;
+  TemporaryFolder folder;
   std::string bytes = read_file(data_path("golden1.ninfer"));
   bytes[4096 + 100] = 'x';  // a gap byte has no meaning, but it is payload
   write_file(folder / "a.ninfer", bytes);
@@ -414,12 +414,12 @@ TEST(Reshard, KeepsFormatsItDoesNotKnowAndGapsAsTheyAre) {
 }
 
 TEST(Reshard, NeedsEveryPart) {
-  TempFolder folder;
+  TemporaryFolder folder;
   write_golden(folder, golden_options(8192));
   std::filesystem::remove(folder / "golden1.ninfer.part-0001");
   expect_error(Code::kFileset, {"part-0001"},
                [&] { reshard(folder / "golden1.ninfer", folder / "b.ninfer", {}, {}); });
-  EXPECT_EQ(folder.file_count(), 1u);
+  EXPECT_EQ(folder.names().size(), 1u);
 }
 
 TEST(Ids, AreVersionFourAndFresh) {
@@ -456,7 +456,7 @@ TEST(Verify, NamesObjectRowAndRule) {
   const std::string good = read_file(data_path("small.ninfer"));
   const Reader reader = Reader::open(data_path("small.ninfer"));
   const uint64_t payload = good.size() - reader.directory().payload_bytes();
-  TempFolder folder;
+  TemporaryFolder folder;
   const auto refused = [&](std::string_view id, uint64_t at, unsigned value,
                            std::initializer_list<std::string_view> needles) {
     std::string bytes = good;
@@ -477,7 +477,7 @@ TEST(Verify, NamesObjectRowAndRule) {
 
 TEST(Verify, FindsTheFirstBadRowOfManyBlocks) {
   // q8 [40000,256]: 10 MiB of codes, several blocks for each of the workers.
-  TempFolder folder;
+  TemporaryFolder folder;
   constexpr uint64_t kRows = 40000;
   Directory d;
   d.components = {{"text", {.config = Json::object()}}};
@@ -504,7 +504,7 @@ TEST(Verify, FindsTheFirstBadRowOfManyBlocks) {
 TEST(Verify, NeedsEveryPartAndEveryCodec) {
   expect_error(Code::kEncoding, {"w.nv", "nvfp4"},
                [] { verify(data_path("golden1.ninfer"), 1, true, {}); });
-  TempFolder folder;
+  TemporaryFolder folder;
   write_golden(folder, golden_options(8192));
   std::filesystem::remove(folder / "golden1.ninfer.part-0001");
   expect_error(Code::kFileset, {"part-0001"},

@@ -12,7 +12,7 @@
 
 namespace flare {
 
-// a·b, a+b, a−b in 64 bits. `what` names the quantity in the message, e.g. "x.ninfer: object 'w'
+// a·b, a+b in 64 bits. `what` names the quantity in the message, e.g. "x.ninfer: object 'w'
 // size".
 inline uint64_t checked_mul(uint64_t a, uint64_t b, std::string_view what = "size") {
   uint64_t out;
@@ -25,10 +25,6 @@ inline uint64_t checked_add(uint64_t a, uint64_t b, std::string_view what = "siz
   if (__builtin_add_overflow(a, b, &out))
     throw Error(Code::kRange, "{}: {} + {} exceeds 64 bits", what, a, b);
   return out;
-}
-inline uint64_t checked_sub(uint64_t a, uint64_t b, std::string_view what = "size") {
-  if (b > a) throw Error(Code::kRange, "{}: {} − {} is negative", what, a, b);
-  return a - b;
 }
 // Smallest multiple of `alignment` (> 0) not below x.
 inline uint64_t checked_align_up(uint64_t x, uint64_t alignment, std::string_view what = "size") {

@@ -6,31 +6,20 @@
 #include <limits>
 #include <vector>
 
+#include "base/test_support.h"
+
 namespace flare {
 namespace {
 
 constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
 
-template <typename Body>
-Code code_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    return e.code();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Code::kInternal;
-}
-
-TEST(Checked, ProductsSumsAndDifferencesAreExactOrThrow) {
+TEST(Checked, ProductsAndSumsAreExactOrThrow) {
   EXPECT_EQ(checked_mul(0xffffffff, 0xffffffff), 0xfffffffe00000001u);
   EXPECT_EQ(checked_mul(kMax, 1), kMax);
   EXPECT_EQ(checked_mul(0, kMax), 0u);
   EXPECT_EQ(code_of([] { checked_mul(uint64_t{1} << 32, uint64_t{1} << 32); }), Code::kRange);
   EXPECT_EQ(checked_add(kMax - 1, 1), kMax);
   EXPECT_EQ(code_of([] { checked_add(kMax, 1); }), Code::kRange);
-  EXPECT_EQ(checked_sub(7, 7), 0u);
-  EXPECT_EQ(code_of([] { checked_sub(7, 8); }), Code::kRange);
 }
 
 TEST(Checked, AlignUpReachesTheNextMultipleOrThrows) {

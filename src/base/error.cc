@@ -1,9 +1,11 @@
-// Names and exit codes of the error classes, and the end of the line for broken invariants.
+// Names and exit codes of the error classes, foreign texts made fit to print, broken invariants.
 #include "base/error.h"
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <system_error>
 
 namespace flare {
 namespace {
@@ -125,6 +127,8 @@ std::string quote(std::string_view foreign) {
   }
   return out + "'";
 }
+
+std::string errno_text() { return std::system_category().message(errno); }
 
 void assertion_failed(const char* expression, const char* file, int line) {
   std::fprintf(stderr, "broken invariant: %s (%s:%d)\n", expression, file, line);

@@ -68,6 +68,9 @@ class Error : public std::exception {
 // Text from outside, fit for a one-line message: escaped, at most 80 characters.
 std::string quote(std::string_view foreign);
 
+// The system's words for the current errno, such as "No such file or directory".
+std::string errno_text();
+
 [[noreturn]] void assertion_failed(const char* expression, const char* file, int line);
 
 }  // namespace flare

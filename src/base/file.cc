@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <random>
 #include <set>
 #include <utility>
@@ -18,8 +17,6 @@
 
 namespace flare {
 namespace {
-
-std::string errno_text() { return std::strerror(errno); }
 
 int open_for_reading(const std::filesystem::path& path, uint64_t* size) {
   // Without O_NONBLOCK the opening of a named pipe would wait for a writer.

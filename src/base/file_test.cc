@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/test_support.h"
 
 namespace flare {
 namespace {
@@ -18,40 +19,17 @@ namespace fs = std::filesystem;
 
 class FileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "flare_file_XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  fs::path write(const std::string& name, std::string_view text) const {
-    std::ofstream(folder_ / name, std::ios::binary) << text;
-    return folder_ / name;
+  fs::path write(std::string_view name, std::string_view text) const {
+    return temporary_.write(name, text);
   }
   static std::string contents(const fs::path& path) {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  std::vector<std::string> names() const {
-    std::vector<std::string> out;
-    for (const auto& entry : fs::directory_iterator(folder_))
-      out.push_back(entry.path().filename().string());
-    std::ranges::sort(out);
-    return out;
-  }
-  template <typename Body>
-  static Code code_of(Body&& body) {
-    try {
-      body();
-    } catch (const Error& e) {
-      return e.code();
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return Code::kInternal;
-  }
+  std::vector<std::string> names() const { return temporary_.names(); }
   using Names = std::vector<std::string>;
-  fs::path folder_;
+  const TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(FileTest, ReadsExactlyTheBytesAskedFor) {

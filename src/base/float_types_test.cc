@@ -2,7 +2,6 @@
 #include "base/float_types.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -11,6 +10,8 @@
 #include <random>
 #include <string>
 #include <vector>
+
+#include "base/test_support.h"
 
 namespace flare {
 namespace {
@@ -110,18 +111,16 @@ std::vector<T> read_words(const std::filesystem::path& path) {
 TEST(FloatTypes, RoundingToNearestEvenAgreesWithNumpy) {
   if (std::system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") != 0)
     GTEST_SKIP() << "/usr/bin/python3 with numpy is not installed";
-  std::string name = testing::TempDir() + "flare_float_XXXXXX";
-  ASSERT_NE(::mkdtemp(name.data()), nullptr);
-  const std::filesystem::path folder = name;
+  const TemporaryFolder folder;
   const std::vector<uint32_t> words = interesting_words();
   std::ofstream(folder / "words", std::ios::binary)
       .write(reinterpret_cast<const char*>(words.data()),
              static_cast<std::streamsize>(words.size() * sizeof(uint32_t)));
   std::ofstream(folder / "oracle.py") << kOracle;
+  const std::string name = folder.path().string();
   ASSERT_EQ(std::system(("/usr/bin/python3 '" + name + "/oracle.py' '" + name + "'").c_str()), 0);
   const auto fp16 = read_words<uint16_t>(folder / "fp16");
   const auto bf16 = read_words<uint16_t>(folder / "bf16");
-  std::filesystem::remove_all(folder);
   ASSERT_EQ(fp16.size(), words.size());
   ASSERT_EQ(bf16.size(), words.size());
   for (size_t i = 0; i < words.size(); ++i) {

@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "base/hash/sha256.h"
+#include "base/test_support.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/test_folder.h"
 
 namespace flare::checkpoint {
 namespace {
@@ -46,7 +46,7 @@ void expect_error(const Error& error, Code code, const std::vector<std::string>&
 }
 
 TEST(Checkpoint, ReadsAFolderWithOneFile) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   folder.write("config.json", R"({"hidden_size": 8})");
   folder.write("tokenizer.json", "tokens");
   write_shard(folder.path() / "model.safetensors", {"z", "b", "m"});
@@ -64,7 +64,7 @@ TEST(Checkpoint, ReadsAFolderWithOneFile) {
 }
 
 TEST(Checkpoint, ReadsOneFileByItsPath) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   write_shard(folder.path() / "other.safetensors", {"a"});
   folder.write("model.txt", "x");
   const Checkpoint checkpoint = Checkpoint::open(folder.path() / "other.safetensors");
@@ -75,7 +75,7 @@ TEST(Checkpoint, ReadsOneFileByItsPath) {
 }
 
 TEST(Checkpoint, ReadsShardsBehindAnIndex) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   write_shard(folder.path() / "m-2.safetensors", {"d", "a"});
   write_shard(folder.path() / "m-1.safetensors", {"c", "b"});
   folder.write(kIndex, index_text({{"a", "m-2.safetensors"},
@@ -115,7 +115,7 @@ TEST(Checkpoint, ReadsTheBundledModelByteForByte) {
 }
 
 TEST(Checkpoint, SaysWhatItLookedFor) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   expect_error(refusal_of(folder.path()), Code::kNotFound,
                {folder.path().string(), "model.safetensors", kIndex});
   expect_error(refusal_of(folder.path() / "absent"), Code::kNotFound, {"absent"});
@@ -124,7 +124,7 @@ TEST(Checkpoint, SaysWhatItLookedFor) {
 TEST(Checkpoint, RefusesShardNamesThatLeaveTheFolder) {
   for (const char* shard : {"../m.safetensors", "/etc/passwd", "sub/m.safetensors", "..", ".", "",
                             "sub\\m.safetensors", "a..b", "m\x01.safetensors"}) {
-    const TestFolder folder;
+    const TemporaryFolder folder;
     folder.write(kIndex, index_text({{"a", shard}}));
     expect_error(refusal_of(folder.path()), Code::kDirectory, {kIndex, "a", "sibling"});
   }
@@ -134,21 +134,21 @@ TEST(Checkpoint, RefusesAnIndexThatIsNoIndex) {
   for (const char* text :
        {"[]", "{}", R"({"weight_map":[]})", R"({"weight_map":{}})", R"({"weight_map":{"a":1}})",
         R"({"weight_map":{"a":"s","a":"s"}})", R"({"weight_map":{"a":"s"})", ""}) {
-    const TestFolder folder;
+    const TemporaryFolder folder;
     folder.write(kIndex, text);
     expect_error(refusal_of(folder.path()), Code::kDirectory, {kIndex});
   }
 }
 
 TEST(Checkpoint, NamesAMissingShard) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   write_shard(folder.path() / "m-1.safetensors", {"a"});
   folder.write(kIndex, index_text({{"a", "m-1.safetensors"}, {"b", "m-2.safetensors"}}));
   expect_error(refusal_of(folder.path()), Code::kFileset, {kIndex, "m-2.safetensors", "b"});
 }
 
 TEST(Checkpoint, NamesATensorThatItsShardLacks) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   write_shard(folder.path() / "m-1.safetensors", {"a"});
   write_shard(folder.path() / "m-2.safetensors", {"b"});
   folder.write(
@@ -161,7 +161,7 @@ TEST(Checkpoint, NamesATensorThatItsShardLacks) {
 }
 
 TEST(Checkpoint, RefusesATensorInTwoShards) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   write_shard(folder.path() / "m-1.safetensors", {"a", "b"});
   write_shard(folder.path() / "m-2.safetensors", {"b", "c"});
   folder.write(
@@ -172,7 +172,7 @@ TEST(Checkpoint, RefusesATensorInTwoShards) {
 }
 
 TEST(Checkpoint, ADamagedShardOrConfigIsNamed) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   folder.write("m-1.safetensors", "short");
   folder.write(kIndex, index_text({{"a", "m-1.safetensors"}}));
   expect_error(refusal_of(folder.path()), Code::kFraming, {"m-1.safetensors", "5 bytes"});

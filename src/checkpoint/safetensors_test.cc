@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "checkpoint/test_folder.h"
+#include "base/test_support.h"
 
 namespace flare::checkpoint {
 namespace {
@@ -107,14 +107,14 @@ TEST(ValidSamples, HaveTheTensorTheyDescribe) {
 }
 
 // A file of this header and so many data bytes.
-fs::path write_raw(const TestFolder& folder, std::string_view header, size_t data_bytes) {
+fs::path write_raw(const TemporaryFolder& folder, std::string_view header, size_t data_bytes) {
   std::string text(8, '\0');
   store_le(reinterpret_cast<std::byte*>(text.data()), static_cast<uint64_t>(header.size()));
   return folder.write("raw.safetensors",
                       text + std::string(header) + std::string(data_bytes, '\1'));
 }
 
-Error refusal_of(const TestFolder& folder, std::string_view header, size_t data_bytes) {
+Error refusal_of(const TemporaryFolder& folder, std::string_view header, size_t data_bytes) {
   try {
     SafetensorsFile::open(write_raw(folder, header, data_bytes));
   } catch (const Error& error) {
@@ -124,7 +124,7 @@ Error refusal_of(const TestFolder& folder, std::string_view header, size_t data_
 }
 
 TEST(SafetensorsFile, KnowsEveryDtypeAndItsSize) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const std::vector<std::pair<const char*, int>> dtypes = {
       {"BOOL", 8},    {"U8", 8},   {"I8", 8},   {"F8_E4M3", 8}, {"F8_E5M2", 8},
       {"F8_E8M0", 8}, {"I16", 16}, {"U16", 16}, {"F16", 16},    {"BF16", 16},
@@ -144,7 +144,7 @@ TEST(SafetensorsFile, KnowsEveryDtypeAndItsSize) {
 }
 
 TEST(SafetensorsFile, PackedDtypesMustFillWholeBytes) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const Error error =
       refusal_of(folder, R"({"t":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}})", 2);
   EXPECT_EQ(error.code(), Code::kRange);
@@ -152,7 +152,7 @@ TEST(SafetensorsFile, PackedDtypesMustFillWholeBytes) {
 }
 
 TEST(SafetensorsFile, OrdersTensorsByOffsetWhateverTheHeaderSays) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const SafetensorsFile file =
       SafetensorsFile::open(write_raw(folder,
                                       R"({"z":{"dtype":"U8","shape":[3],"data_offsets":[2,5]},)"
@@ -169,7 +169,7 @@ TEST(SafetensorsFile, OrdersTensorsByOffsetWhateverTheHeaderSays) {
 }
 
 TEST(SafetensorsFile, RefusesHeadersThatAreNotExactlyRight) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const struct {
     const char* header;
     size_t data;
@@ -221,7 +221,7 @@ TEST(SafetensorsFile, RefusesHeadersThatAreNotExactlyRight) {
 }
 
 TEST(SafetensorsFile, AHeaderOfMegabytesFollowsTheSameRules) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   std::string header = "{";
   constexpr int kTensors = 30000;
   for (int i = 0; i < kTensors; ++i)
@@ -250,7 +250,7 @@ std::vector<NamedTensor> some_tensors(const std::string& bytes) {
 const std::string kData = "0123456789abcdefghijklmnopqrstuvwxyz";
 
 TEST(WriteSafetensors, WhatIsWrittenIsRead) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const fs::path path = folder.path() / "out.safetensors";
   const std::vector<NamedTensor> tensors = some_tensors(kData);
   const std::vector<std::pair<std::string, std::string>> metadata = {{"z", "1"}, {"format", "pt"}};
@@ -269,7 +269,7 @@ TEST(WriteSafetensors, WhatIsWrittenIsRead) {
 }
 
 TEST(WriteSafetensors, EveryTruncationIsAnErrorThatNamesTheFile) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const fs::path path = folder.path() / "out.safetensors";
   write_safetensors(path, some_tensors(kData), {{"format", "pt"}});
   const std::string whole = read_text_file(path);
@@ -285,7 +285,7 @@ TEST(WriteSafetensors, EveryTruncationIsAnErrorThatNamesTheFile) {
 }
 
 TEST(WriteSafetensors, FlippedHeaderBytesNeverCrash) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const fs::path path = folder.path() / "out.safetensors";
   write_safetensors(path, some_tensors(kData), {{"format", "pt"}});
   const std::string whole = read_text_file(path);
@@ -310,7 +310,7 @@ TEST(WriteSafetensors, FlippedHeaderBytesNeverCrash) {
 }
 
 TEST(WriteSafetensors, RefusesWhatCouldNotBeReadBack) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const fs::path path = folder.path() / "out.safetensors";
   const Bytes four = as_bytes("abcd");
   const auto code_of = [&](const std::vector<NamedTensor>& tensors) {

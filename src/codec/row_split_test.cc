@@ -4,8 +4,8 @@
 #include <cfloat>
 #include <limits>
 
-#include "base/error.h"
 #include "base/hash/sha256.h"
+#include "base/test_support.h"
 #include "codec/test_oracle.h"
 
 namespace flare::codec {
@@ -13,16 +13,6 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
-
-template <typename F>
-Error error_of(F&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(Code::kInternal, "no error");
-}
 
 std::vector<uint64_t> columns_to_try(const OracleFormat& f) {
   const auto group = static_cast<uint64_t>(f.group);

@@ -1,7 +1,5 @@
-// Temporary folders and synthetic checkpoints for the tests of prepare.
+// Synthetic checkpoints for the tests of prepare.
 #pragma once
-
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,45 +9,16 @@
 
 #include "base/error.h"
 #include "base/json/json.h"
+#include "base/test_support.h"
 
 namespace flare::prepare::test {
 
 namespace fs = std::filesystem;
 
-// A folder of its own that goes away with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "flare_prepare_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw Error(Code::kWrite, "mkdtemp failed");
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& path() const { return path_; }
-  std::vector<std::string> names() const {
-    std::vector<std::string> out;
-    for (const auto& entry : fs::directory_iterator(path_))
-      out.push_back(entry.path().filename().string());
-    return out;
-  }
-
- private:
-  fs::path path_;
-};
+using flare::TemporaryFolder;
 
 inline void write_file(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
-}
-
-// A file of zeros that takes no space.
-inline void write_zeros(const fs::path& path, uint64_t bytes) {
-  write_file(path, "");
-  fs::resize_file(path, bytes);
 }
 
 using Shapes = std::vector<std::pair<std::string, std::vector<uint64_t>>>;

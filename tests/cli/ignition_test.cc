@@ -1,6 +1,5 @@
 // ignition as a user meets it: build, inspect, verify, reshard, and its answers to bad input.
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/json/json.h"
+#include "base/test_support.h"
 
 namespace flare {
 namespace {
@@ -29,13 +29,7 @@ struct Outcome {
 
 class Ignition : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "flare_cli_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    fs::create_directories(folder_ / "out");
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  void SetUp() override { fs::create_directories(folder_ / "out"); }
 
   // Words are quoted for the shell; none of ours holds a quote.
   Outcome run(const std::vector<std::string>& words) {
@@ -105,7 +99,8 @@ class Ignition : public testing::Test {
     for (const auto& entry : fs::directory_iterator(folder_ / "out")) fs::remove(entry.path());
   }
 
-  fs::path folder_;
+  const TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(Ignition, TakesNanoThroughEveryCommand) {

@@ -2,15 +2,15 @@
 #include "base/json/json.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <random>
+
+#include "base/test_support.h"
 
 namespace flare {
 namespace {
@@ -340,8 +340,8 @@ TEST(JsonText, RealsHaveTheCanonicalForm) {
 TEST(JsonText, RealsAgreeWithPythonsRepr) {
   if (std::system("/usr/bin/python3 -c '' 2>/dev/null") != 0)
     GTEST_SKIP() << "/usr/bin/python3 is not installed";
-  std::string folder = testing::TempDir() + "flare_json_XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const TemporaryFolder temporary;
+  const std::string folder = temporary.path().string();
   std::vector<double> values = {0.0,    -0.0,    1e22,     1e23, 9007199254740993.0,
                                 5e-324, 0x1p-44, 0x1p-1074};
   for (int e = -330; e < 309; ++e)
@@ -370,7 +370,6 @@ TEST(JsonText, RealsAgreeWithPythonsRepr) {
     ASSERT_TRUE(std::getline(texts, expected));
     ASSERT_EQ(real_to_text(value), expected);
   }
-  std::filesystem::remove_all(folder);
 }
 
 TEST(JsonText, StringsEscapeOnlyWhatTheyMust) {

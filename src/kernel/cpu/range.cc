@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "base/checked.h"
@@ -27,7 +26,7 @@ class MappedRange final : public Range {
     map_ = ::mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map_ == MAP_FAILED)
       throw Error(Code::kDoesNotFit, "reserving {} bytes of address space: {}", bytes,
-                  std::strerror(errno));
+                  errno_text());
     const uint64_t start = reinterpret_cast<uint64_t>(map_);
     base_ = static_cast<std::byte*>(map_) + (checked_align_up(start, kGranule) - start);
   }
@@ -70,7 +69,7 @@ class MappedRange final : public Range {
                   bytes_);
   }
   [[noreturn]] static void fail(uint64_t length) {
-    throw Error(Code::kDoesNotFit, "backing {} bytes of memory: {}", length, std::strerror(errno));
+    throw Error(Code::kDoesNotFit, "backing {} bytes of memory: {}", length, errno_text());
   }
 
   const uint64_t bytes_;
@@ -89,7 +88,7 @@ Buffer::Buffer(uint64_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   void* map = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED)
-    throw Error(Code::kDoesNotFit, "{} bytes of step memory: {}", bytes, std::strerror(errno));
+    throw Error(Code::kDoesNotFit, "{} bytes of step memory: {}", bytes, errno_text());
   ::madvise(map, bytes, MADV_HUGEPAGE);
   data_ = static_cast<std::byte*>(map);
 }
