@@ -107,9 +107,6 @@ Json parse_json(std::string_view text, std::string_view where, JsonLimits limits
   // The library takes a zero byte for the end of the text; the contract allows none anywhere.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos)
     throw Error(Code::kDirectory, "{}: byte {}: zero byte in the JSON text", where, zero);
-  // The library takes U+0000 for the end of the text; JSON has it nowhere unescaped.
-  if (const size_t zero = text.find('\0'); zero != std::string_view::npos)
-    throw Error(Code::kDirectory, "{}: byte {}: invalid JSON: U+0000", where, zero);
   Builder builder(where, limits);
   Base::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
