@@ -13,9 +13,10 @@ using testing::Array;
 using testing::Sequence;
 using testing::Step;
 
-// Values lie in [−1, 1], scaled scores in about [−4, 4]. A score of dk products in four running
-// sums errs by up to (dk/4)·2^−24·Σ|qk|, some 2^−17 at dk = 64; weights err by twice that, but
-// roundings rarely add up: frozen at 2^−18 absolute, ten times the largest error seen.
+// Values lie in [−1, 1]. A scaled score sums dk products in at least four running sums: it errs by
+// at most (dk/4)·2^−24·Σ|qk|·scale, where the sum of magnitudes is about √dk/2: 2^−18 at dk = 64. A
+// weight errs relatively by twice that, but roundings rarely add up: frozen at 2^−18 absolute. The
+// largest error seen is 2^−22.9 (v2) and 2^−23 (v3, v4).
 constexpr double kTolerance = 0x1p-18;
 
 struct Case {
