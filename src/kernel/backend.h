@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -64,8 +63,6 @@ class Backend {
   // Runs the plan on live counts within its capacity. Does not allocate. Errors: none; the caller
   // guarantees the inputs.
   virtual void replay(PlanInstance& instance, const StepInputs& inputs) = 0;
-  // Runs body(begin, end) over shares of [0, n) on the worker team.
-  virtual void parallel_for(int64_t n, const std::function<void(int64_t, int64_t)>& body) = 0;
 };
 
 struct CpuOptions {

@@ -152,10 +152,6 @@ class CpuBackend final : public Backend {
     team_.run(work_);
   }
 
-  void parallel_for(int64_t n, const std::function<void(int64_t, int64_t)>& body) override {
-    team_.for_range(n, 1, body);
-  }
-
  private:
   // Operands that no launch names are not checked either.
   static bool is_bound(const graph::Operand& o, const PlanBindings& bindings) {

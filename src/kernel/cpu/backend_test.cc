@@ -213,17 +213,6 @@ TEST(CpuBackend, RefusesAPlanThatDoesNotFitItsKernels) {
   expect([](Plan& p) { p.capacity.rows = 9; }, "leaves the arena");
 }
 
-TEST(CpuBackend, ParallelForCoversTheRangeOnce) {
-  const auto b = backend(3);
-  for (int64_t n : {0, 1, 2, 100}) {
-    std::vector<std::atomic<int>> seen(n);
-    b->parallel_for(n, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) ++seen[i];
-    });
-    for (const auto& count : seen) EXPECT_EQ(count, 1);
-  }
-}
-
 TEST(Range, BackedMemoryIsZeroAndReleasedMemoryIsZeroAgain) {
   constexpr uint64_t kGranule = 2 << 20;
   const auto b = backend(1);

@@ -50,12 +50,6 @@ const ImportedComponent* ImportedModel::find(std::string_view id) const {
   return nullptr;
 }
 
-std::vector<std::string> known_architectures() {
-  std::vector<std::string> names;
-  for (const Architecture& row : kArchitectures) names.emplace_back(row.name);
-  return names;
-}
-
 ImportedModel import_checkpoint(const checkpoint::Checkpoint& checkpoint) {
   const std::string where = (checkpoint.folder() / "config.json").string();
   const Json& config = checkpoint.config();

@@ -1,9 +1,6 @@
 // Import of a checkpoint: architecture look-up, normalised config, validated parameters.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "prepare/import/imported_model.h"
 
 namespace flare::prepare {
@@ -12,8 +9,5 @@ namespace flare::prepare {
 // accounted for. Errors: kNotFound (no config.json), kSupport (architecture or feature that
 // nothing here knows), kBinding (config values and keys, missing, misshapen and left-over tensors).
 ImportedModel import_checkpoint(const checkpoint::Checkpoint& checkpoint);
-
-// Names of the architectures that import_checkpoint knows.
-std::vector<std::string> known_architectures();
 
 }  // namespace flare::prepare

@@ -49,9 +49,6 @@ double Config::real(std::string_view key) const {
   return typed(json_, key,
                [](const Json& v, const std::string& where) { return v.as_double(where); });
 }
-double Config::real_or(std::string_view key, double otherwise) const {
-  return has(key) ? real(key) : otherwise;
-}
 double Config::positive_real(std::string_view key) const {
   const double v = real(key);
   if (!(v > 0))

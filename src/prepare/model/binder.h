@@ -35,7 +35,6 @@ class Config {
   uint32_t u32(std::string_view key) const;
   uint32_t u32_or(std::string_view key, uint32_t otherwise) const;
   double real(std::string_view key) const;
-  double real_or(std::string_view key, double otherwise) const;
   double positive_real(std::string_view key) const;
   double positive_real_or(std::string_view key, double otherwise) const;
   std::string text_or(std::string_view key, std::string_view otherwise) const;
