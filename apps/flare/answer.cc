@@ -1,4 +1,4 @@
-// See answer.h.
+// The event queue over a semaphore, which a signal handler may post, and the lines about an answer.
 #include "flare/answer.h"
 
 #include <atomic>

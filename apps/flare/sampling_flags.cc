@@ -1,4 +1,4 @@
-// See sampling_flags.h. Ranges: serving.md S8.
+// Declaration and ranges (serving.md S8) of the sampling flags.
 #include "flare/sampling_flags.h"
 
 #include <CLI/CLI.hpp>

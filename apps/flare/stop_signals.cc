@@ -1,4 +1,4 @@
-// See stop_signals.h.
+// A thread that waits for the two signals with sigwait.
 #include "flare/stop_signals.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// See sampler.h.
+// The fields of a row's sampling parameters, one by one.
 #include "runtime/sampler/sampler.h"
 
 namespace flare::runtime {

@@ -1,4 +1,4 @@
-// See body.h.
+// The checks between the bytes of a body and its JSON object, each with an error code of its own.
 #include "server/api/body.h"
 
 #include <algorithm>

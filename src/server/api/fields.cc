@@ -1,4 +1,4 @@
-// See fields.h.
+// Reading of single fields, and the wording of what is wrong with one.
 #include "server/api/fields.h"
 
 #include <algorithm>

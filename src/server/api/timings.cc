@@ -1,4 +1,4 @@
-// See timings.h.
+// Milliseconds and rates of an answer, from its last event.
 #include "server/api/timings.h"
 
 #include <cmath>

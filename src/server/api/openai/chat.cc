@@ -1,4 +1,4 @@
-// See chat.h. Shapes and order of events: serving.md S2.
+// Whole answers and event streams of chat completions: shapes and order of serving.md S2.
 #include "server/api/openai/chat.h"
 
 #include <algorithm>

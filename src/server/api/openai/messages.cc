@@ -1,4 +1,4 @@
-// See messages.h.
+// Normalisation message by message: contents, tool calls and results, places of system texts.
 #include "server/api/openai/messages.h"
 
 #include <algorithm>
