@@ -26,7 +26,7 @@ class AnswerQueue {
   std::optional<server::TextEvent> next();
 
  private:
-  sem_t ready_;
+  sem_t ready_{};
   std::mutex mutex_;
   std::deque<server::TextEvent> events_;  // guarded by mutex_
 };

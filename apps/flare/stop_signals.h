@@ -19,7 +19,7 @@ class StopSignals {
 
  private:
   void wait(const std::function<void(int)>& first) const;
-  sigset_t signals_;
+  sigset_t signals_{};
   std::thread thread_;
 };
 
