@@ -15,8 +15,9 @@ constexpr size_t kMaxRank = 16;  // of contiguous_le_v1
 // In the order of FormatId.
 const std::array<Format, kFormats>& table() {
   static const std::array<Format, kFormats> rows = {
-      bf16_format(),   fp32_format(),   int32_format(),  fp16_format(),
-      q4_g64_format(), q5_g64_format(), q6_g64_format(), q8_g32_format(),
+      bf16_format(),      fp32_format(),      int32_format(),     fp16_format(),
+      q4_g64_format(),    q5_g64_format(),    q6_g64_format(),    q8_g32_format(),
+      gguf_q4_0_format(), gguf_q8_0_format(), gguf_q4_k_format(), gguf_q6_k_format(),
   };
   return rows;
 }

@@ -15,12 +15,26 @@ namespace flare::codec {
 
 using Shape = std::vector<uint64_t>;
 
-enum class FormatId : uint8_t { kBf16, kFp32, kInt32, kFp16, kQ4G64, kQ5G64, kQ6G64, kQ8G32 };
-inline constexpr int kFormats = 8;
+enum class FormatId : uint8_t {
+  kBf16,
+  kFp32,
+  kInt32,
+  kFp16,
+  kQ4G64,
+  kQ5G64,
+  kQ6G64,
+  kQ8G32,
+  kGgufQ4_0,
+  kGgufQ8_0,
+  kGgufQ4K,
+  kGgufQ6K,
+};
+inline constexpr int kFormats = 12;
 
 enum class LayoutId : uint8_t {
   kContiguousLe,  // contiguous_le_v1: C order words
   kRowSplitK128,  // row_split_k128_v1: base, high and scale planes
+  kGgufBlocks,    // gguf_blocks_v1: rows of ggml's blocks, one plane
 };
 
 // Rows and columns of a stored matrix. A tensor of another rank is seen as

@@ -13,5 +13,9 @@ Format q4_g64_format();
 Format q5_g64_format();
 Format q6_g64_format();
 Format q8_g32_format();
+Format gguf_q4_0_format();
+Format gguf_q8_0_format();
+Format gguf_q4_k_format();
+Format gguf_q6_k_format();
 
 }  // namespace flare::codec

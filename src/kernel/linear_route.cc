@@ -20,9 +20,13 @@ constexpr KernelId kRoutes[codec::kFormats][kPolicies] = {
     /* q5_g64 */ {kGeneric, kGeneric, kGeneric, kGeneric},
     /* q6_g64 */ {kGeneric, kGeneric, KernelId::kLinearQ6G64, KernelId::kLinearQ6G64},
     /* q8_g32 */ {kGeneric, kGeneric, KernelId::kLinearQ8G32, KernelId::kLinearQ8G32},
+    /* gguf_q4_0 */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_q8_0 */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_q4_k */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_q6_k */ {kGeneric, kGeneric, kGeneric, kGeneric},
 };
 static_assert(static_cast<int>(codec::FormatId::kBf16) == 0);
-static_assert(static_cast<int>(codec::FormatId::kQ8G32) == codec::kFormats - 1);
+static_assert(static_cast<int>(codec::FormatId::kGgufQ6K) == codec::kFormats - 1);
 static_assert(static_cast<int>(graph::Policy::kExact) == 0);
 static_assert(static_cast<int>(graph::Policy::kAllowA4) == kPolicies - 1);
 

@@ -15,6 +15,7 @@ TEST(Embed, GivesScaledRowsOfEveryFormatAndWritesNothingElse) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
   for (const codec::Format& format : codec::all_formats()) {
+    if (format.layout == codec::LayoutId::kGgufBlocks) continue;  // not encoded from numbers
     SCOPED_TRACE(format.name);
     constexpr uint64_t kRows = 9, kCols = 77;
     const codec::Geometry g{kRows, kCols};

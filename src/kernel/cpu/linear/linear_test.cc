@@ -433,13 +433,14 @@ TEST(RouteLinear, IsTotalAndSendsMixedFormatsToTheGenericKernel) {
   using enum FormatId;
   std::mt19937 random(kSeed);
   for (const codec::Format& format : codec::all_formats()) {
-    const Weight weight = plain_weight(format.id, 2, 64, random);
+    codec::Matrix matrix;  // routes are chosen before a byte is read
+    codec::append_segment(matrix, {nullptr, {2, 256}, format.id, format.layout, 0, 2});
     for (int policy = 0; policy < 4; ++policy) {
-      const KernelId id = route_linear(weight.matrix, static_cast<graph::Policy>(policy));
+      const KernelId id = route_linear(matrix, static_cast<graph::Policy>(policy));
       EXPECT_GE(id, KernelId::kLinearGeneric);
       EXPECT_LE(id, KernelId::kLinearQ8G32);
     }
-    EXPECT_EQ(route_linear(weight.matrix, graph::Policy::kExact), KernelId::kLinearGeneric);
+    EXPECT_EQ(route_linear(matrix, graph::Policy::kExact), KernelId::kLinearGeneric);
   }
   const auto route = [&](FormatId id, graph::Policy policy) {
     return route_linear(plain_weight(id, 2, 64, random).matrix, policy);

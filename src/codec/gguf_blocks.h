@@ -1,0 +1,90 @@
+// gguf_blocks_v1 (artifact.md §7.6): rows of ggml's blocks, written once for every block type.
+//
+// A block type supplies
+//   static constexpr FormatId kId; kName;
+//   static constexpr uint64_t kValues; kBytes;       of a block
+//   static constexpr uint64_t kHalves[];             offsets of its fp16 fields
+//   static void decode(const std::byte* block, float* out);      kValues exact values
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.h"
+#include "base/float_types.h"
+#include "codec/format.h"
+
+namespace flare::codec {
+
+inline constexpr std::string_view kGgufBlocksName = "gguf_blocks_v1";
+
+inline float half_at(const std::byte* p) { return fp16_to_f32(load_le<uint16_t>(p)); }
+
+template <typename Block>
+struct GgufBlocks {
+  static Planes planes(Geometry g) {
+    if (g.cols % Block::kValues != 0)
+      throw Error(Code::kEncoding, "{}: rows of {} columns, a multiple of {} expected",
+                  Block::kName, g.cols, Block::kValues);
+    Planes out;
+    out.count = 1;
+    out.plane[0] = {0, checked_mul(g.cols / Block::kValues, Block::kBytes, "row size")};
+    out.total_bytes = checked_mul(g.rows, out.plane[0].row_bytes, "object size");
+    return out;
+  }
+
+  static const std::byte* block_at(const std::byte* object, Geometry g, uint64_t row,
+                                   uint64_t col) {
+    return object + (row * (g.cols / Block::kValues) + col / Block::kValues) * Block::kBytes;
+  }
+
+  static void decode(const std::byte* object, Geometry g, uint64_t row, uint64_t col,
+                     uint64_t n_cols, float* out) {
+    const std::byte* block = block_at(object, g, row, col);
+    for (; n_cols >= Block::kValues; n_cols -= Block::kValues, out += Block::kValues) {
+      Block::decode(block, out);
+      block += Block::kBytes;
+    }
+    if (n_cols == 0) return;
+    float values[Block::kValues];
+    Block::decode(block, values);
+    std::memcpy(out, values, n_cols * sizeof(float));
+  }
+
+  // §8.7: blocks come from files that hold them.
+  static void encode(const float*, uint64_t, Geometry, std::byte* const*) {
+    throw Error(Code::kValue, "{} is never encoded from numbers, rows of these blocks expected",
+                Block::kName);
+  }
+
+  static void validate(const std::byte* object, Geometry g, uint64_t row, uint64_t n_rows) {
+    for (uint64_t r = row; r < row + n_rows; ++r)
+      for (uint64_t col = 0; col < g.cols; col += Block::kValues) {
+        const std::byte* block = block_at(object, g, r, col);
+        for (const uint64_t at : Block::kHalves) {
+          const auto word = load_le<uint16_t>(block + at);
+          if ((word & 0x7c00u) == 0x7c00u)
+            throw Error(Code::kValue,
+                        "row {} column {}: scale 0x{:04X} of {}, a finite one expected", r, col,
+                        word, Block::kName);
+        }
+      }
+  }
+
+  static Format format() {
+    return {.id = Block::kId,
+            .name = Block::kName,
+            .layout = LayoutId::kGgufBlocks,
+            .layout_name = kGgufBlocksName,
+            .group = Block::kValues,
+            .quantised = true,
+            .word_bytes = 0,
+            .bits_per_weight = 8.0 * Block::kBytes / Block::kValues,
+            .planes = planes,
+            .decode = decode,
+            .encode = encode,
+            .validate = validate};
+  }
+};
+
+}  // namespace flare::codec

@@ -1,0 +1,120 @@
+// ggml's blocks: decoding against the golden sums of artifact.md §18.10, validity, no encoder.
+#include "codec/gguf_blocks.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/error.h"
+#include "base/hash/sha256.h"
+
+namespace flare::codec {
+namespace {
+
+struct BlockCase {
+  const char* name;
+  uint64_t values, bytes;
+  std::vector<uint64_t> halves;  // d, then dmin
+  const char* sha256;            // first digits
+};
+const std::vector<BlockCase> kCases = {
+    {"gguf_q4_0", 32, 18, {0}, "f99e3784e0737ee0"},
+    {"gguf_q8_0", 32, 34, {0}, "80b32ca43926d21e"},
+    {"gguf_q4_k", 256, 144, {0, 2}, "63f7001c611b94e6"},
+    {"gguf_q6_k", 256, 210, {208}, "a1a75fd4282ec112"},
+};
+
+std::vector<std::byte> golden_block(const BlockCase& c) {
+  std::vector<std::byte> block(c.bytes);
+  for (uint64_t i = 0; i < c.bytes; ++i) block[i] = static_cast<std::byte>((37 * i + 11) % 256);
+  store_le<uint16_t>(&block[c.halves[0]], 0x3400);
+  if (c.halves.size() > 1) store_le<uint16_t>(&block[c.halves[1]], 0x2C00);
+  return block;
+}
+
+TEST(GgufBlocks, DecodeAsTheGoldenSums) {
+  for (const BlockCase& c : kCases) {
+    SCOPED_TRACE(c.name);
+    const Format& format = *find_format(c.name);
+    const auto block = golden_block(c);
+    std::vector<float> values(c.values);
+    format.decode(block.data(), {1, c.values}, 0, 0, c.values, values.data());
+    for (float& value : values)
+      if (value == 0) value = 0;  // −0 counts as +0
+    EXPECT_EQ(sha256_hex(std::as_bytes(std::span(values))).substr(0, 16), c.sha256);
+  }
+}
+
+TEST(GgufBlocks, AnyRangeThatBeginsAtABlockDecodesToTheSameValues) {
+  for (const BlockCase& c : kCases) {
+    SCOPED_TRACE(c.name);
+    const Format& format = *find_format(c.name);
+    const Geometry g{3, 3 * c.values};
+    std::vector<std::byte> object;
+    for (int i = 0; i < 9; ++i) {
+      auto block = golden_block(c);
+      for (auto& b : block) b ^= static_cast<std::byte>(i % 8);
+      object.insert(object.end(), block.begin(), block.end());
+    }
+    ASSERT_EQ(format.planes(g).total_bytes, object.size());
+    std::vector<float> row(g.cols), part(g.cols);
+    format.decode(object.data(), g, 1, 0, g.cols, row.data());
+    for (uint64_t begin : {uint64_t{0}, c.values, 2 * c.values})
+      for (uint64_t n : {uint64_t{1}, c.values - 1, c.values}) {
+        format.decode(object.data(), g, 1, begin, n, part.data());
+        for (uint64_t i = 0; i < n; ++i) ASSERT_EQ(part[i], row[begin + i]) << begin << "+" << i;
+      }
+  }
+}
+
+TEST(GgufBlocks, HaveTheSizesOfTheTable) {
+  for (const BlockCase& c : kCases) {
+    const Format& format = *find_format(c.name);
+    EXPECT_EQ(encoded_bytes(format, "gguf_blocks_v1", {5, 4 * c.values}, 1), 20 * c.bytes);
+    EXPECT_EQ(format.group, c.values);
+    EXPECT_THROW(encoded_bytes(format, "gguf_blocks_v1", {5, c.values + 1}, 1), Error);
+    EXPECT_THROW(encoded_bytes(format, "row_split_k128_v1", {5, c.values}, 1), Error);
+    EXPECT_THROW(encoded_bytes(format, "gguf_blocks_v1", {5, 1, c.values}, 1), Error);
+  }
+}
+
+TEST(GgufBlocks, EveryScaleMustBeFinite) {
+  for (const BlockCase& c : kCases)
+    for (const uint64_t at : c.halves) {
+      const Format& format = *find_format(c.name);
+      const Geometry g{2, 2 * c.values};
+      std::vector<std::byte> object;
+      for (int i = 0; i < 4; ++i) {
+        const auto block = golden_block(c);
+        object.insert(object.end(), block.begin(), block.end());
+      }
+      EXPECT_NO_THROW(format.validate(object.data(), g, 0, 2));
+      store_le<uint16_t>(&object[3 * c.bytes + at], 0x7C00);
+      EXPECT_NO_THROW(format.validate(object.data(), g, 0, 1));
+      try {
+        format.validate(object.data(), g, 1, 1);
+        ADD_FAILURE() << c.name;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::kValue);
+        EXPECT_NE(error.message().find(fmt::format("row 1 column {}", c.values)), std::string::npos)
+            << error.message();
+      }
+    }
+}
+
+TEST(GgufBlocks, AreNeverEncodedFromNumbers) {
+  for (const BlockCase& c : kCases) {
+    const std::vector<float> values(c.values);
+    std::vector<std::byte> object(c.bytes);
+    std::byte* to[kMaxPlanes] = {object.data()};
+    try {
+      find_format(c.name)->encode(values.data(), 1, {1, c.values}, to);
+      ADD_FAILURE() << c.name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kValue);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flare::codec

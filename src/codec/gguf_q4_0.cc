@@ -1,0 +1,28 @@
+// gguf_q4_0: 32 unsigned 4-bit codes around 8, one fp16 scale (artifact.md §6.4).
+#include "codec/formats.h"
+#include "codec/gguf_blocks.h"
+
+namespace flare::codec {
+namespace {
+
+struct Q4_0 {
+  static constexpr FormatId kId = FormatId::kGgufQ4_0;
+  static constexpr std::string_view kName = "gguf_q4_0";
+  static constexpr uint64_t kValues = 32;
+  static constexpr uint64_t kBytes = 18;
+  static constexpr uint64_t kHalves[] = {0};
+  static void decode(const std::byte* block, float* out) {
+    const float scale = half_at(block);
+    for (int i = 0; i < 16; ++i) {
+      const int codes = std::to_integer<int>(block[2 + i]);
+      out[i] = scale * static_cast<float>((codes & 15) - 8);
+      out[16 + i] = scale * static_cast<float>((codes >> 4) - 8);
+    }
+  }
+};
+
+}  // namespace
+
+Format gguf_q4_0_format() { return GgufBlocks<Q4_0>::format(); }
+
+}  // namespace flare::codec

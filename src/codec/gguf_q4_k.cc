@@ -1,0 +1,43 @@
+// gguf_q4_k: 256 unsigned 4-bit codes; every 32 have a 6-bit scale and a 6-bit minimum, each of
+// which an fp16 number scales (artifact.md §6.4).
+#include "codec/formats.h"
+#include "codec/gguf_blocks.h"
+
+namespace flare::codec {
+namespace {
+
+struct Q4K {
+  static constexpr FormatId kId = FormatId::kGgufQ4K;
+  static constexpr std::string_view kName = "gguf_q4_k";
+  static constexpr uint64_t kValues = 256;
+  static constexpr uint64_t kBytes = 144;
+  static constexpr uint64_t kHalves[] = {0, 2};
+
+  static void decode(const std::byte* block, float* out) {
+    const float d = half_at(block), dmin = half_at(block + 2);
+    const auto packed = [&](int i) { return std::to_integer<int>(block[4 + i]); };
+    for (int u = 0; u < 8; ++u) {
+      int scale, least;
+      if (u < 4) {
+        scale = packed(u) & 63;
+        least = packed(u + 4) & 63;
+      } else {
+        scale = (packed(u + 4) & 15) + 16 * (packed(u - 4) >> 6);
+        least = (packed(u + 4) >> 4) + 16 * (packed(u) >> 6);
+      }
+      const float step = d * static_cast<float>(scale);
+      const float low = dmin * static_cast<float>(least);
+      const std::byte* codes = block + 16 + 32 * (u / 2);
+      const int shift = u % 2 == 0 ? 0 : 4;
+      for (int l = 0; l < 32; ++l)
+        out[32 * u + l] =
+            step * static_cast<float>((std::to_integer<int>(codes[l]) >> shift) & 15) - low;
+    }
+  }
+};
+
+}  // namespace
+
+Format gguf_q4_k_format() { return GgufBlocks<Q4K>::format(); }
+
+}  // namespace flare::codec

@@ -1,0 +1,38 @@
+// gguf_q6_k: 256 unsigned 6-bit codes around 32; every 16 have a signed 8-bit scale, all of which
+// one fp16 number scales (artifact.md §6.4).
+#include "codec/formats.h"
+#include "codec/gguf_blocks.h"
+
+namespace flare::codec {
+namespace {
+
+struct Q6K {
+  static constexpr FormatId kId = FormatId::kGgufQ6K;
+  static constexpr std::string_view kName = "gguf_q6_k";
+  static constexpr uint64_t kValues = 256;
+  static constexpr uint64_t kBytes = 210;
+  static constexpr uint64_t kHalves[] = {208};
+
+  static void decode(const std::byte* block, float* out) {
+    const float d = half_at(block + 208);
+    for (int half = 0; half < 2; ++half)
+      for (int r = 0; r < 4; ++r) {
+        const std::byte* low = block + 64 * half + 32 * (r % 2);
+        const std::byte* high = block + 128 + 32 * half;
+        const int low_shift = r < 2 ? 0 : 4;
+        for (int l = 0; l < 32; ++l) {
+          const int j = 128 * half + 32 * r + l;
+          const int code = ((std::to_integer<int>(low[l]) >> low_shift) & 15) +
+                           16 * ((std::to_integer<int>(high[l]) >> (2 * r)) & 3);
+          const int scale = load_le<int8_t>(block + 192 + j / 16);
+          out[j] = d * static_cast<float>(scale) * static_cast<float>(code - 32);
+        }
+      }
+  }
+};
+
+}  // namespace
+
+Format gguf_q6_k_format() { return GgufBlocks<Q6K>::format(); }
+
+}  // namespace flare::codec

@@ -1,0 +1,25 @@
+// gguf_q8_0: 32 signed 8-bit codes, one fp16 scale (artifact.md §6.4).
+#include "codec/formats.h"
+#include "codec/gguf_blocks.h"
+
+namespace flare::codec {
+namespace {
+
+struct Q8_0 {
+  static constexpr FormatId kId = FormatId::kGgufQ8_0;
+  static constexpr std::string_view kName = "gguf_q8_0";
+  static constexpr uint64_t kValues = 32;
+  static constexpr uint64_t kBytes = 34;
+  static constexpr uint64_t kHalves[] = {0};
+  static void decode(const std::byte* block, float* out) {
+    const float scale = half_at(block);
+    for (int i = 0; i < 32; ++i)
+      out[i] = scale * static_cast<float>(load_le<int8_t>(block + 2 + i));
+  }
+};
+
+}  // namespace
+
+Format gguf_q8_0_format() { return GgufBlocks<Q8_0>::format(); }
+
+}  // namespace flare::codec
