@@ -80,8 +80,9 @@ class PageBorders : public testing::Test {
       error += std::pow(static_cast<double>(got[i]) - want[i], 2);
       norm += std::pow(static_cast<double>(want[i]), 2);
     }
-    // Chunks change the order of binary32 sums in the DeltaNet and nothing else.
-    EXPECT_LE(std::sqrt(error / norm), 1e-5) << what;
+    // Chunks change the order of binary32 sums in the DeltaNet and nothing else: 84 ulp.
+    constexpr double kChunkRms = 1e-5;
+    EXPECT_LE(std::sqrt(error / norm), kChunkRms) << what;
   }
 
   package::PreparedModel model_;
