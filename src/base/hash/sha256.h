@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <memory>
 #include <string>
 
 #include "base/bytes.h"
@@ -14,6 +13,8 @@ class Sha256 {
  public:
   Sha256();
   ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
   void update(Bytes bytes);
   // The digest of everything so far; the object is spent.
   std::array<std::byte, 32> finish();
@@ -24,6 +25,7 @@ class Sha256 {
 
 // Lower-case hex of one buffer's SHA-256.
 std::string sha256_hex(Bytes bytes);
+// Lower-case hex of the bytes themselves.
 std::string to_hex(Bytes bytes);
 
 }  // namespace flare
