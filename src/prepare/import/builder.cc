@@ -49,6 +49,18 @@ void ComponentBuilder::packing_group(std::string_view prefix,
   for (std::string_view member : members) group.push_back(fmt::format("{}{}", prefix, member));
 }
 
+void ComponentBuilder::norm_and_mlp(const std::string& layer, const std::string& source,
+                                    uint64_t hidden, uint64_t intermediate) {
+  plain(layer + "post_attention_norm", source + "post_attention_layernorm.weight", {hidden});
+  projection(layer + "mlp/gate", layer + "ffn_input", source + "mlp.gate_proj.weight", intermediate,
+             hidden);
+  projection(layer + "mlp/up", layer + "ffn_input", source + "mlp.up_proj.weight", intermediate,
+             hidden);
+  projection(layer + "mlp/down", layer + "mlp/product", source + "mlp.down_proj.weight", hidden,
+             intermediate);
+  packing_group(layer + "mlp/", {"gate", "up"});
+}
+
 bool ComponentBuilder::embedding_head_norm(std::string_view prefix, uint64_t vocabulary,
                                            uint64_t hidden, bool tie_flag,
                                            std::vector<std::string>& notes) {

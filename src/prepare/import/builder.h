@@ -31,6 +31,10 @@ class ComponentBuilder {
                                     uint64_t source_rows, uint64_t in,
                                     const std::vector<Rows>& rows);
   void packing_group(std::string_view prefix, std::initializer_list<std::string_view> members);
+  // The second half of a layer: post_attention_norm, mlp/gate, mlp/up, mlp/down. `layer` and
+  // `source` are what their names begin with here and in the checkpoint.
+  void norm_and_mlp(const std::string& layer, const std::string& source, uint64_t hidden,
+                    uint64_t intermediate);
   // text/token_embedding, text/output_head, text/final_norm. The head is tied exactly if
   // lm_head.weight is absent; a config flag that says otherwise becomes a note. Returns whether it
   // is tied.

@@ -125,16 +125,9 @@ void add_layer(ComponentBuilder& build, const Variant& variant, const Sizes& s, 
   }
   build.projection(b + "attention/output", b + "attention/attended", hf + "self_attn.o_proj.weight",
                    s.hidden, s.query());
-  build.plain(b + "post_attention_norm", hf + "post_attention_layernorm.weight", {s.hidden});
-  build.projection(b + "mlp/gate", b + "ffn_input", hf + "mlp.gate_proj.weight", s.intermediate,
-                   s.hidden);
-  build.projection(b + "mlp/up", b + "ffn_input", hf + "mlp.up_proj.weight", s.intermediate,
-                   s.hidden);
-  build.projection(b + "mlp/down", b + "mlp/product", hf + "mlp.down_proj.weight", s.hidden,
-                   s.intermediate);
   build.packing_group(b + "attention/", {"query", "key", "value"});
   build.packing_group(b + "attention/", {"query", "key"});
-  build.packing_group(b + "mlp/", {"gate", "up"});
+  build.norm_and_mlp(b, hf, s.hidden, s.intermediate);
 }
 
 }  // namespace

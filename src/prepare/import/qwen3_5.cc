@@ -220,14 +220,7 @@ void add_layer(ComponentBuilder& build, const Sizes& s, std::string_view prefix,
     add_full_attention(build, s, b, hf + "self_attn.");
   else
     add_linear_attention(build, s, b, hf + "linear_attn.");
-  build.plain(b + "post_attention_norm", hf + "post_attention_layernorm.weight", {s.hidden});
-  build.projection(b + "mlp/gate", b + "ffn_input", hf + "mlp.gate_proj.weight", s.intermediate,
-                   s.hidden);
-  build.projection(b + "mlp/up", b + "ffn_input", hf + "mlp.up_proj.weight", s.intermediate,
-                   s.hidden);
-  build.projection(b + "mlp/down", b + "mlp/product", hf + "mlp.down_proj.weight", s.hidden,
-                   s.intermediate);
-  build.packing_group(b + "mlp/", {"gate", "up"});
+  build.norm_and_mlp(b, hf, s.hidden, s.intermediate);
 }
 
 // Keys of the nested file around text_config. Returns tie_word_embeddings found there.
