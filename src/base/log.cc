@@ -1,4 +1,4 @@
-// spdlog-free on purpose: one line, one write, so that lines of different threads never mix.
+// Records as lines on stderr: one write each, so that lines of different threads never mix.
 #include "base/log.h"
 
 #include <fmt/chrono.h>
