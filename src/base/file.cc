@@ -150,8 +150,14 @@ size_t OutputSet::create(const std::filesystem::path& target) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored))
     throw Error(Code::kNotFound, "{}: folder {} does not exist", target.string(), folder.string());
-  if (!force_ && std::filesystem::exists(std::filesystem::symlink_status(target, ignored)))
+  const auto there = std::filesystem::symlink_status(target, ignored);
+  if (!force_ && std::filesystem::exists(there))
     throw Error(Code::kExists, "{}: exists already", target.string())
+        .set_hint("choose another name, or remove it first");
+  // To replace is to unlink: never a device, and no link that others follow, such as /dev/stdout.
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
+    throw Error(Code::kExists, "{}: exists and is no regular file, which is never replaced",
+                target.string())
         .set_hint("choose another name, or remove it first");
   std::random_device random;
   Output output;

@@ -169,6 +169,23 @@ TEST_F(FileTest, ForceReplacesAndRemovesOldParts) {
   EXPECT_EQ(contents(folder_ / "part.1"), "new");
 }
 
+TEST_F(FileTest, ForceReplacesNothingButFiles) {
+  write("file", "old");
+  fs::create_symlink("file", folder_ / "link");
+  fs::create_directory(folder_ / "folder");
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  for (const char* name : {"link", "folder", "pipe"}) {
+    OutputSet set(true);
+    try {
+      set.create(folder_ / name);
+      ADD_FAILURE() << name << " would be replaced";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kExists) << name;
+    }
+  }
+  EXPECT_EQ(names(), (Names{"file", "folder", "link", "pipe"}));
+}
+
 TEST_F(FileTest, ForceKeepsOldFilesWhenTheRunEndsEarly) {
   write("entry", "old");
   {
