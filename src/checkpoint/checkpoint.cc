@@ -14,9 +14,14 @@ namespace fs = std::filesystem;
 constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
+// Whether a file is there. A folder, a pipe or a link to nothing in its place is refused rather
+// than taken for absent: a model without its tokenizer or template would answer otherwise.
 bool is_file(const fs::path& path) {
   std::error_code error;
-  return fs::is_regular_file(path, error);
+  if (fs::is_regular_file(path, error)) return true;
+  if (!fs::exists(fs::symlink_status(path, error))) return false;
+  throw Error(Code::kNotFound, "{}: a link to nothing or no regular file, a file expected",
+              path.string());
 }
 
 fs::path folder_of(const fs::path& path) {
@@ -57,7 +62,7 @@ std::vector<SafetensorsFile> open_shards(const fs::path& folder, const WeightMap
   for (const auto& [tensor, shard] : weight_map) first_tensor.try_emplace(shard, tensor);
   // All of them first: mapping hundreds of gigabytes to find the last one missing helps nobody.
   for (const auto& [shard, tensor] : first_tensor)
-    if (!is_file(folder / shard))
+    if (std::error_code ignored; !fs::is_regular_file(folder / shard, ignored))
       throw Error(Code::kFileset, "{}: shard {} is missing, tensor {} is in it",
                   (folder / kIndex).string(), quote(shard), quote(tensor));
   std::vector<SafetensorsFile> files;
@@ -125,7 +130,12 @@ Checkpoint Checkpoint::open(const fs::path& path) {
   checkpoint.tensors_ = collect(checkpoint.files_);
   check_index(checkpoint, weight_map);
   const fs::path config = checkpoint.folder_ / "config.json";
-  if (is_file(config)) checkpoint.config_ = parse_json(read_text_file(config), config.string());
+  if (is_file(config)) {
+    checkpoint.config_ = parse_json(read_text_file(config), config.string());
+    if (!checkpoint.config_.is_object())
+      throw Error(Code::kDirectory, "{}: {} found, an object expected", config.string(),
+                  checkpoint.config_.kind_name());
+  }
   return checkpoint;
 }
 

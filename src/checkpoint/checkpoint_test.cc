@@ -179,6 +179,26 @@ TEST(Checkpoint, ADamagedShardOrConfigIsNamed) {
   write_shard(folder.path() / "model.safetensors", {"a"});
   folder.write("config.json", "{");
   expect_error(refusal_of(folder.path()), Code::kDirectory, {"config.json"});
+  folder.write("config.json", "null");
+  expect_error(refusal_of(folder.path()), Code::kDirectory, {"config.json", "object"});
+}
+
+TEST(Checkpoint, WhatStandsInTheNameOfAFileIsNotTakenForAbsent) {
+  const TemporaryFolder folder;
+  write_shard(folder.path() / "model.safetensors", {"a"});
+  std::filesystem::create_symlink("/nonexistent", folder.path() / "tokenizer.json");
+  std::filesystem::create_directory(folder.path() / "chat_template.jinja");
+  const Checkpoint checkpoint = Checkpoint::open(folder.path());
+  for (const char* name : {"tokenizer.json", "chat_template.jinja"}) {
+    try {
+      checkpoint.asset(name);
+      ADD_FAILURE() << name << " was read";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kNotFound);
+      EXPECT_NE(error.message().find(name), std::string::npos) << error.message();
+    }
+  }
+  EXPECT_EQ(checkpoint.asset("generation_config.json"), std::nullopt);
 }
 
 }  // namespace
