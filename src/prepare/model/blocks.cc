@@ -14,6 +14,11 @@ DecoderShape decoder_shape(const Config& config, bool has_attention) {
   s.layers = config.u32("num_hidden_layers");
   s.intermediate = config.u32("intermediate_size");
   s.eps = config.positive_real("rms_norm_eps");
+  // Added to a mean square: from 1 on it is no guard against division by zero but other
+  // mathematics.
+  if (s.eps >= 1)
+    throw Error(Code::kBinding, "config key 'rms_norm_eps' is {}, a number in (0, 1) expected",
+                s.eps);
   if (!has_attention) return s;
   s.query_heads = config.u32("num_attention_heads");
   s.kv_heads = config.u32("num_key_value_heads");

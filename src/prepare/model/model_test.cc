@@ -184,6 +184,10 @@ TEST(Model, NamesTheConfigKeyThatIsWrong) {
   refused(set("hidden_size", 128), {"text/token_embedding", "[2048, 256]", "[2048, 128]"});
   refused(set("rms_norm_eps", 0.0), {"rms_norm_eps", "positive"});
   refused(set("rms_norm_eps", true), {"rms_norm_eps"});
+  refused(set("rms_norm_eps", -1e-6), {"rms_norm_eps", "positive"});
+  refused(set("rms_norm_eps", 1e300), {"rms_norm_eps", "(0, 1)"});
+  refused(set("tie_word_embeddings", "yes"), {"tie_word_embeddings"});
+  refused(set("model_type", 3), {"model_type"});
   refused(set("num_attention_heads", 3), {"num_attention_heads 3", "num_key_value_heads 2"});
   refused(set("head_dim", 63), {"head_dim"});
   refused(set("linear_num_value_heads", 6), {"linear_num_value_heads 6"});
@@ -197,6 +201,27 @@ TEST(Model, NamesTheConfigKeyThatIsWrong) {
   refused(rope("mrope_section", Json::array({4, 4, 4})), {"mrope_section", "8"});
   refused(rope("mrope_section", Json::array({uint64_t{1} << 32, 4, 4})), {"mrope_section"});
   refused(rope("mrope_section", Json::array({4, 4})), {"mrope_section"});
+}
+
+TEST(Model, RefusesConfigKeysThatTheArchitectureDoesNotDefine) {
+  const auto refused = [](const fs::path& folder, const char* key, Json value) {
+    expect_refused(folder, [&](ChangedSource& s) { s.set(key, value); }, Code::kBinding,
+                   {key, "may change the mathematics"});
+  };
+  refused(kNano, "final_logit_softcapping", 30.0);
+  refused(kNano, "sliding_window", 128);
+  refused(kNano, "num_experts", 8);
+  const test::TemporaryFolder folder;
+  test::write_checkpoint(folder.path(), test::tiny_llama_config(), test::tiny_llama_tensors());
+  refused(folder.path(), "linear_num_key_heads", 4);
+}
+
+TEST(Model, RefusesBiasesThatAreMissing) {
+  const test::TemporaryFolder folder;
+  test::write_checkpoint(folder.path(), test::tiny_llama_config(), test::tiny_llama_tensors());
+  expect_refused(folder.path(), [](ChangedSource& s) { s.set("attention_bias", true); },
+                 Code::kBinding,
+                 {"attention_bias", "text/layers/0/attention/query_bias", "missing"});
 }
 
 TEST(Model, RefusesHeadsThatDoNotDivideInEveryFamily) {
