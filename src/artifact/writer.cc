@@ -87,7 +87,7 @@ std::vector<FileEntry> split(uint64_t payload_bytes, uint64_t json_bytes,
   const uint64_t entry_capacity = capacity(start);
   const uint64_t part_capacity = capacity(kFileAlignment);
   if (entry_capacity == 0 || part_capacity == 0)
-    throw Error(Code::kWrite,
+    throw Error(Code::kUsage,
                 "{}: max_file_bytes {} is too small, at least {} expected for this "
                 "directory",
                 entry_name, *limit, std::max(start, kFileAlignment) + kFileAlignment);

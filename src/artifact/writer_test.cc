@@ -202,10 +202,10 @@ TEST(Plan, EnlargesTheReserveForALongTable) {
   EXPECT_EQ(sum, payload);
 }
 
-TEST(Plan, LimitsThatLeaveNoRoomAreWriteErrors) {
+TEST(Plan, LimitsThatLeaveNoRoomAreUsageErrors) {
   const Directory d = golden_directory();
   for (const uint64_t limit : {0u, 1u, 4096u, 8191u})
-    expect_error(Code::kWrite, {"g.ninfer", "max_file_bytes", std::to_string(limit)},
+    expect_error(Code::kUsage, {"g.ninfer", "max_file_bytes", std::to_string(limit)},
                  [&] { plan_files(d, 5636, "g.ninfer", {.max_file_bytes = limit}); });
   EXPECT_EQ(plan_files(d, 5636, "g.ninfer", {.max_file_bytes = 9732}).files.size(), 1u);
   EXPECT_EQ(plan_files(d, 5636, "g.ninfer", {.max_file_bytes = 9731}).files.size(), 2u);
