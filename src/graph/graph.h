@@ -86,6 +86,8 @@ class Builder {
   Constant constant(std::string_view name, uint32_t cols);
   State state(StateInfo info);
 
+  // Each of these appends nodes and returns what they make, on the rows of its first value.
+  // Formulas, shapes and constants: kernel/<op>.h.
   Value embed(Weight table, double scale = 1);
   // Room for `cols` columns on the rows of `like`, to be filled by linear_into.
   Value buffer(Value like, uint32_t cols);

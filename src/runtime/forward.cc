@@ -19,7 +19,6 @@ ForwardResult forward(StepRunner& runner, const package::PreparedModel& model,
   chunk = std::clamp<uint32_t>(chunk, 1, model.capacity.prefill_chunk);
 
   ForwardResult result;
-  result.n_tokens = static_cast<uint32_t>(tokens.size());
   result.tap_names = runner.tap_names();
   result.taps.resize(result.tap_names.size());
   SequenceMemory memory = runner.new_sequence();

@@ -10,11 +10,11 @@
 
 namespace flare::runtime {
 
+// T: the number of tokens read.
 struct ForwardResult {
-  uint32_t n_tokens = 0;
-  std::vector<float> logits;             // [n_tokens, V]
+  std::vector<float> logits;             // [T, V]
   std::vector<std::string> tap_names;    // "hidden.0", …
-  std::vector<std::vector<float>> taps;  // [n_tokens, cols] each
+  std::vector<std::vector<float>> taps;  // [T, cols] each
 };
 
 // Reads `tokens` in chunks of `chunk` rows. The model was prepared with all_logits. Errors:

@@ -90,7 +90,6 @@ Problem problem_of(const LaunchArgs& args) {
   problem.y_stride = y.stride;
   if (bias.space != graph::Space::kNone) problem.bias = bias.f32();
   problem.segments = weight.segments.data();
-  problem.n_segments = static_cast<int64_t>(weight.segments.size());
   problem.workspace = args.workspace.data();
   return problem;
 }

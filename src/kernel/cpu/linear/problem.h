@@ -24,7 +24,6 @@ struct Problem {
   int64_t y_stride = 0;
   const float* bias = nullptr;  // null: none
   const codec::Segment* segments = nullptr;
-  int64_t n_segments = 0;
   std::byte* workspace = nullptr;
 };
 Problem problem_of(const LaunchArgs& args);
