@@ -367,6 +367,12 @@ asio::awaitable<bool> Server::Impl::read_request(
   const auto& fields = parser.get();
   if (std::distance(fields.begin(), fields.end()) > options.max_header_fields)
     co_return co_await refuse(stream, 431, "headers_too_large", "too many request headers");
+  // What a proxy in front might read differently (RFC 9112 §3.2, §6.3).
+  if (fields.count(bhttp::field::host) > 1)
+    co_return co_await refuse(stream, 400, "invalid_request", "more than one Host header");
+  if (fields.count(bhttp::field::transfer_encoding) > 0 && !parser.chunked())
+    co_return co_await refuse(stream, 400, "invalid_request",
+                              "a Transfer-Encoding other than chunked");
   if (beast::iequals(parser.get()[bhttp::field::expect], "100-continue")) {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
     co_await write_all(stream, kContinue);

@@ -195,6 +195,16 @@ TEST(Http, LimitsHaveTheirStatus) {
   EXPECT_NE(last_words(server, "no http at all\r\n\r\n").find(" 400 "), std::string::npos);
 }
 
+TEST(Http, RequestsThatAProxyMightReadDifferentlyAreRefused) {
+  const Server server(local(), echo);
+  const std::string post = "POST / HTTP/1.1\r\nHost: x\r\n";
+  for (const char* rest :
+       {"Host: y\r\nContent-Length: 0\r\n\r\n", "Transfer-Encoding: gzip\r\n\r\nabc",
+        "Transfer-Encoding: chunked, gzip\r\n\r\nabc",
+        "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"})
+    EXPECT_NE(last_words(server, post + rest).find(" 400 "), std::string::npos) << rest;
+}
+
 TEST(Http, SlowRequestsTimeOut) {
   Options options = local();
   options.header_seconds = 1;
