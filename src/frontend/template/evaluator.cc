@@ -704,40 +704,18 @@ Value Evaluator::evaluate(const Expr& expr, const ScopePtr& scope) {
       return evaluate_call(expr, scope);
     case ExprKind::kFilter:
       return apply_filter(expr, evaluate(*expr.a, scope), scope);
-    case ExprKind::kTest: {
-      CallArguments arguments;
-      arguments.positional.push_back(evaluate(*expr.a, scope));
-      evaluate_arguments(expr.call, scope, arguments);
-      line_ = expr.line;
-      return Value(expr.test(*this, arguments));
-    }
+    case ExprKind::kTest:
+      return evaluate_test(expr, scope);
     case ExprKind::kNegate:
       return negate(*this, evaluate(*expr.a, scope));
-    case ExprKind::kPlus: {
-      const Value value = evaluate(*expr.a, scope);
-      if (value.is_undefined()) fail_undefined(value);
-      if (!value.is_number()) fail("bad operand type for unary +: '{}'", type_name(value));
-      return value.is(Kind::kBool) ? Value(value.integer()) : value;
-    }
+    case ExprKind::kPlus:
+      return evaluate_plus(expr, scope);
     case ExprKind::kNot:
       return Value(!truthy(evaluate(*expr.a, scope)));
-    case ExprKind::kBinary: {
-      Value left = evaluate(*expr.items[0], scope);
-      for (size_t i = 0; i < expr.binary_ops.size(); ++i) {
-        const Value right = evaluate(*expr.items[i + 1], scope);
-        line_ = expr.items[i + 1]->line;
-        left = binary(*this, expr.binary_ops[i], left, right);
-      }
-      return left;
-    }
-    case ExprKind::kConcat: {
-      MarkedText text;
-      for (const Expr* item : expr.items) {
-        text.append(to_text(evaluate(*item, scope)));
-        check_size(text.size());
-      }
-      return make_string(std::move(text));
-    }
+    case ExprKind::kBinary:
+      return evaluate_binary(expr, scope);
+    case ExprKind::kConcat:
+      return evaluate_concat(expr, scope);
     case ExprKind::kCompare:
       return evaluate_compare(expr, scope);
     case ExprKind::kAnd:
@@ -751,6 +729,40 @@ Value Evaluator::evaluate(const Expr& expr, const ScopePtr& scope) {
       break;
   }
   fail("internal: expression out of place");
+}
+
+Value Evaluator::evaluate_test(const Expr& expr, const ScopePtr& scope) {
+  CallArguments arguments;
+  arguments.positional.push_back(evaluate(*expr.a, scope));
+  evaluate_arguments(expr.call, scope, arguments);
+  line_ = expr.line;
+  return Value(expr.test(*this, arguments));
+}
+
+Value Evaluator::evaluate_plus(const Expr& expr, const ScopePtr& scope) {
+  const Value value = evaluate(*expr.a, scope);
+  if (value.is_undefined()) fail_undefined(value);
+  if (!value.is_number()) fail("bad operand type for unary +: '{}'", type_name(value));
+  return value.is(Kind::kBool) ? Value(value.integer()) : value;
+}
+
+Value Evaluator::evaluate_binary(const Expr& expr, const ScopePtr& scope) {
+  Value left = evaluate(*expr.items[0], scope);
+  for (size_t i = 0; i < expr.binary_ops.size(); ++i) {
+    const Value right = evaluate(*expr.items[i + 1], scope);
+    line_ = expr.items[i + 1]->line;
+    left = binary(*this, expr.binary_ops[i], left, right);
+  }
+  return left;
+}
+
+Value Evaluator::evaluate_concat(const Expr& expr, const ScopePtr& scope) {
+  MarkedText text;
+  for (const Expr* item : expr.items) {
+    text.append(to_text(evaluate(*item, scope)));
+    check_size(text.size());
+  }
+  return make_string(std::move(text));
 }
 
 Value Evaluator::evaluate_string(const Expr& expr) {

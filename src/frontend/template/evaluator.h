@@ -124,6 +124,10 @@ class Evaluator {
   void bind_arguments(const Macro& macro, Scope& scope, CallArguments& arguments);
 
   Value evaluate(const Expr& expr, const ScopePtr& scope);
+  Value evaluate_test(const Expr& expr, const ScopePtr& scope);
+  Value evaluate_plus(const Expr& expr, const ScopePtr& scope);
+  Value evaluate_binary(const Expr& expr, const ScopePtr& scope);
+  Value evaluate_concat(const Expr& expr, const ScopePtr& scope);
   Value evaluate_string(const Expr& expr);
   Value evaluate_name(const Expr& expr, const ScopePtr& scope);
   Value evaluate_dict(const Expr& expr, const ScopePtr& scope);
