@@ -10,11 +10,10 @@
 #include "base/version.h"
 #include "common/cpu_floor.h"
 #include "common/errors.h"
+#include "common/process.h"
 
 namespace flare::app {
 namespace {
-
-constexpr int kUsageExit = 2;
 
 struct Parsed {
   CLI::App* command = nullptr;
@@ -190,12 +189,15 @@ bool wants_json(int argc, char** argv) {
 
 int run_program(const Program& program, int argc, char** argv) {
   FLARE_ASSERT(kCpuFloorLinked == 1);  // the reference that links the check before main
+  prepare_process();
   CommonFlags common;
   try {
-    return parse_and_run(program, common, argc, argv);
+    const int code = parse_and_run(program, common, argc, argv);
+    check_standard_output();
+    return code;
   } catch (const Error& error) {
     print_error(error, wants_json(argc, argv));
-    return error.code() == Code::kCancelled ? kInterruptedExit : exit_code(error.code());
+    return error.code() == Code::kCancelled ? interrupted_exit() : exit_code(error.code());
   } catch (const std::exception& failure) {
     print_error(Error(Code::kInternal, "{}", failure.what()), wants_json(argc, argv));
     return exit_code(Code::kInternal);
@@ -209,7 +211,7 @@ void print_result(const CommonFlags& common, const Json& result, std::string_vie
   } else {
     fmt::print("{}", text);
   }
-  std::fflush(stdout);
+  check_standard_output();
 }
 
 }  // namespace flare::app

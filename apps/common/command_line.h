@@ -60,10 +60,12 @@ std::vector<std::string> parse_list(std::string_view flag, std::string_view text
 // --threads: cores this process may use unless n > 0.
 int thread_count(int n);
 
-// Throws kCancelled after SIGINT or SIGTERM; the first call installs the handlers, and a second
-// signal ends the process at once. Work that writes files calls it between blocks, so that
+// Throws kCancelled after SIGINT, SIGTERM or SIGHUP; the first call installs the handlers, and a
+// second signal ends the process at once. Work that writes files calls it between blocks, so that
 // temporary files are removed.
 void check_interrupted();
+// The exit code of a program that a signal stopped: 130 for SIGINT, 143 for SIGTERM.
+int interrupted_exit();
 
 // The candidate nearest to `word`, or empty if none is near.
 std::string closest_match(std::string_view word, const std::vector<std::string>& candidates);

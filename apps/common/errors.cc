@@ -66,16 +66,17 @@ void print_error(const Error& error, bool json) {
   const std::string message = one_line(error.message());
   const std::string hint =
       one_line(error.hint().empty() ? std::string(default_hint(error.code())) : error.hint());
+  // std::fputs, because fmt::print would throw where the stream takes nothing.
   if (!json) {
-    fmt::print(stderr, "error: {}\n", message);
-    if (!hint.empty()) fmt::print(stderr, "hint: {}\n", hint);
+    std::fputs(fmt::format("error: {}\n", message).c_str(), stderr);
+    if (!hint.empty()) std::fputs(fmt::format("hint: {}\n", hint).c_str(), stderr);
     return;
   }
   const Json document = Json::object(
       {{"ok", false},
        {"error",
         Json::object({{"code", code_name(error.code())}, {"message", message}, {"hint", hint}})}});
-  fmt::print("{}\n", document.to_text());
+  std::fputs((document.to_text() + "\n").c_str(), stdout);
 }
 
 }  // namespace flare::app

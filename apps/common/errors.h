@@ -5,9 +5,6 @@
 
 namespace flare::app {
 
-// Exit code after an interruption that was answered by cleaning up.
-inline constexpr int kInterruptedExit = 130;
-
 // "error: …" and "hint: …" on stderr, a line each; under --json the document
 // {"ok":false,"error":{code,message,hint}} on stdout instead.
 void print_error(const Error& error, bool json);

@@ -5,17 +5,22 @@
 #include <csignal>
 #include <numeric>
 
-#include "base/checked.h"
 #include "base/cpu.h"
 #include "common/command_line.h"
 
 namespace flare::app {
 namespace {
 
-std::atomic<bool> interrupted{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "set inside a signal handler");
+std::atomic<int> interrupted{0};  // the signal
+static_assert(std::atomic<int>::is_always_lock_free, "set inside a signal handler");
 
-void on_signal(int) { interrupted = true; }
+void on_signal(int signal) { interrupted = signal; }
+
+// A hang-up that is ignored (nohup) stays ignored.
+bool ignores_hang_up() {
+  struct sigaction before{};
+  return ::sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
+}
 
 // Insertions, deletions and substitutions between two words.
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -63,7 +68,9 @@ uint64_t parse_size(std::string_view flag, std::string_view text) {
   if (failure != std::errc() || factor == 0 || number == 0)
     throw Error(Code::kUsage, "{} is {}, expected a positive integer with K, M, G or T", flag,
                 quote(text));
-  return checked_mul(number, factor, flag);
+  if (number > UINT64_MAX / factor)
+    throw Error(Code::kUsage, "{} is {}, expected less than 2^64 bytes", flag, quote(text));
+  return number * factor;
 }
 
 std::vector<std::string> parse_list(std::string_view flag, std::string_view text) {
@@ -90,10 +97,13 @@ void check_interrupted() {
     action.sa_flags = static_cast<int>(SA_RESETHAND);
     ::sigaction(SIGINT, &action, nullptr);
     ::sigaction(SIGTERM, &action, nullptr);
+    if (!ignores_hang_up()) ::sigaction(SIGHUP, &action, nullptr);
     return true;
   }();
-  if (installed && interrupted) throw Error(Code::kCancelled, "interrupted before the end");
+  if (installed && interrupted != 0) throw Error(Code::kCancelled, "interrupted before the end");
 }
+
+int interrupted_exit() { return 128 + (interrupted == 0 ? SIGINT : interrupted.load()); }
 
 std::string closest_match(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;

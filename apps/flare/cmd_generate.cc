@@ -5,8 +5,6 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
-#include <iostream>
-#include <iterator>
 
 #include "base/file.h"
 #include "flare/answer.h"
@@ -28,9 +26,21 @@ struct GenerateFlags {
   bool stats = false;
 };
 
+// More than any context holds; an endless input ends here.
+constexpr size_t kMaxPromptBytes = size_t{64} << 20;
+
 std::string read_prompt_file(const std::string& path) {
   if (path != "-") return read_text_file(path);
-  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+  std::string text;
+  char block[65536];
+  while (const size_t n = std::fread(block, 1, sizeof block, stdin)) {
+    text.append(block, n);
+    if (text.size() > kMaxPromptBytes)
+      throw Error(Code::kInvalid, "standard input: at most {} bytes of prompt expected",
+                  kMaxPromptBytes);
+  }
+  if (std::ferror(stdin) != 0) throw Error(Code::kNotFound, "standard input: it cannot be read");
+  return text;
 }
 
 // Ids from a list, or from a file that holds one; commas or white space between them.

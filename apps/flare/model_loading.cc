@@ -45,7 +45,7 @@ void add_model_flags(CLI::App& app, ModelFlags* flags) {
       ->group("Model");
   app.add_option("--max-context", flags->max_context, "tokens per conversation (the model's)")
       ->type_name("N")
-      ->check(CLI::PositiveNumber.description(""))
+      ->check(CLI::Range(1, INT32_MAX).description(""))
       ->group("Model");
   app.add_option("--threads", flags->threads, "worker threads (every usable core)")
       ->type_name("N")

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "frontend/tokenizer/unicode.h"
 #include "ignition/commands.h"
 #include "prepare/recipe/build.h"
 #include "prepare/recipe/recipe.h"
@@ -69,7 +70,15 @@ std::string report_text(const prepare::BuildReport& report, bool dry_run) {
   return out;
 }
 
+// Strings that an artifact could not hold, or that name no file.
+void check_texts(const Flags& flags) {
+  if (flags.output.empty()) throw Error(Code::kUsage, "--output is empty, expected a file name");
+  if (frontend::tokenizer::valid_utf8_prefix(flags.name) != flags.name.size())
+    throw Error(Code::kUsage, "--name is {}, expected UTF-8", quote(flags.name));
+}
+
 int run(const Flags& flags, const CommonFlags& common) {
+  check_texts(flags);
   prepare::BuildOptions options{.recipe = flags.recipe,
                                 .components = parse_list("--components", flags.components),
                                 .name = flags.name,
@@ -87,7 +96,7 @@ int run(const Flags& flags, const CommonFlags& common) {
     print_result(common, report_json(report),
                  common.quiet ? "" : report_text(report, flags.dry_run));
   } catch (Error& error) {
-    if (error.code() == Code::kExists)
+    if (error.code() == Code::kExists && !flags.force)
       error.set_hint("choose another --output, or add --force to replace it");
     throw;
   }

@@ -57,7 +57,7 @@ int run(const Flags& flags, const CommonFlags& common) {
   options.taps = flags.hidden;
   options.all_logits = true;
   options.max_concurrency = 1;
-  options.prefill_chunk = std::clamp<uint32_t>(flags.chunk, 1, 4096);
+  options.prefill_chunk = flags.chunk;
   const package::PreparedModel model =
       prepare::prepare(prepare::open_source(flags.model, flags.recipe, threads), options);
   runtime::StepRunner runner(model, {{threads, choose_isa(flags.isa)}, {}, /*all_logits=*/true});
@@ -88,10 +88,10 @@ std::function<int()> declare_logits(CLI::App& app, const CommonFlags& common) {
   app.add_option("--tokens", flags->tokens, "token ids, or a file of them")->required();
   app.add_option("--output", flags->output, "safetensors file to write")->required();
   app.add_flag("--hidden", flags->hidden, "write hidden.K and hidden.final too");
-  app.add_option("--chunk", flags->chunk, "prompt rows per step (512)");
+  app.add_option("--chunk", flags->chunk, "prompt rows per step (512)")->check(CLI::Range(1, 4096));
   app.add_flag("--exact", flags->exact, "f32 reference arithmetic");
   app.add_option("--recipe", flags->recipe, "format recipe of a checkpoint (keep)");
-  app.add_option("--threads", flags->threads, "workers (all cores)");
+  app.add_option("--threads", flags->threads, "workers (all cores)")->check(CLI::Range(1, 1024));
   app.add_option("--isa", flags->isa, "highest CPU level to use: v2, v3, v4, vnni, bf16");
   return [flags, &common] { return run(*flags, common); };
 }

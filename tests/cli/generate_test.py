@@ -107,6 +107,19 @@ class Generate(unittest.TestCase):
         failure = json.loads(flare("--json", "generate", "/no/such/model", "--prompt", "a").stdout)
         self.assertEqual((failure["ok"], failure["error"]["code"]), (False, "not_found"))
 
+    def test_streams_that_are_closed_or_full(self):
+        words = f"'{FLARE}' generate --prompt 'Who are you?' --temperature 0"
+
+        def shell(redirection):
+            return subprocess.run(["bash", "-c", f"{words} {redirection}"], capture_output=True, text=True,
+                                  stdin=subprocess.DEVNULL, timeout=120)
+
+        self.assertEqual(shell("2>&-").returncode, 0)
+        self.assertEqual(shell("2>&-").stdout, answer("Who are you?"))
+        for lost in (">/dev/full", ">&-", "--json >/dev/full"):
+            with self.subTest(lost):
+                self.assertEqual(shell(lost).returncode, 3)
+
     def test_help_is_there_for_every_command(self):
         for command in ("run", "chat", "generate"):
             done = flare(command, "--help")

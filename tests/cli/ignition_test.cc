@@ -189,14 +189,32 @@ TEST_F(Ignition, RefusesBadDestinationsAndValues) {
   expect_refused({"build", nano, "--output", out("x.ninfer"), "--max-file-bytes", "0"}, 2,
                  {"--max-file-bytes"});
   expect_refused({"build", nano, "--output", out("x.ninfer"), "--max-file-bytes", "8Q"}, 2, {"8Q"});
-  expect_refused({"build", nano, "--output", out("x.ninfer"), "--max-file-bytes", "4K"}, 3,
+  expect_refused({"build", nano, "--output", out("x.ninfer"), "--max-file-bytes", "4K"}, 2,
                  {"max_file_bytes"});
+  expect_refused({"build", nano, "--output", out("x.ninfer"), "--max-file-bytes", "16777216T"}, 2,
+                 {"--max-file-bytes", "2^64"});
+  expect_refused({"build", nano, "--output", out("x.ninfer"), "--name", "\xff"}, 2, {"--name"});
+  expect_refused({"build", nano, "--output", ""}, 2, {"--output"});
+  for (const char* flag : {"--threads=0", "--threads=-1", "--chunk=0", "--chunk=5000"})
+    expect_refused({"logits", nano, "--tokens", "1", "--output", out("x"), flag}, 2,
+                   {"not in range"});
   expect_refused({"build", nano, "--output", out("x.ninfer"), "--artifact-id", "12"}, 2, {"12"});
   expect_refused({"build", nano, "--output", out("x.ninfer"), "--components", "text,mtp"}, 4,
                  {"mtp", "text"});
   expect_refused({"build", nano, "--output", out("x.ninfer"), "--threads", "0"}, 2, {"threads"});
   expect_refused({"verify", out("none.ninfer")}, 3, {"none.ninfer"});
   expect_refused({"verify", (kNano / "config.json").string()}, 4, {"config.json"});
+}
+
+TEST_F(Ignition, LeavesNothingBehindAFileSizeLimit) {
+  const std::string command = "ulimit -f 1000; exec '" + kProgram.string() + "' build '" +
+                              kNano.string() + "' --output '" + out("x.ninfer") + "' -q 2>'" +
+                              (folder_ / "limit").string() + "'";
+  const int status = std::system(command.c_str());
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+  EXPECT_TRUE(read_text_file(folder_ / "limit").starts_with("error: "));
+  EXPECT_TRUE(out_is_empty());
 }
 
 TEST_F(Ignition, NamesTheClosestCommandAndFlag) {

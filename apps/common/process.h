@@ -1,0 +1,13 @@
+// What every program of ours asks of its process before and after the command.
+#pragma once
+
+namespace flare::app {
+
+// Gives closed standard streams a place, so that no file a command opens takes their numbers and
+// then receives messages, and turns the signal of the file-size limit into a failed write.
+void prepare_process();
+
+// kWrite if part of what was printed to stdout did not get there.
+void check_standard_output();
+
+}  // namespace flare::app
