@@ -1,4 +1,4 @@
-// A checkpoint folder: which files it consists of, and one sorted list of their tensors.
+// A checkpoint: which files it consists of, and one sorted list of their tensors.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -91,6 +91,29 @@ std::vector<Tensor> collect(const std::vector<SafetensorsFile>& files) {
   return all;
 }
 
+DType dtype_of(const GgufTensor& tensor, const std::string& file) {
+  constexpr std::pair<std::string_view, DType> kStored[] = {
+      {"F32", DType::kF32},   {"F16", DType::kF16},   {"BF16", DType::kBf16}, {"F64", DType::kF64},
+      {"I8", DType::kI8},     {"I16", DType::kI16},   {"I32", DType::kI32},   {"I64", DType::kI64},
+      {"Q4_0", DType::kQ4_0}, {"Q8_0", DType::kQ8_0}, {"Q4_K", DType::kQ4K},  {"Q6_K", DType::kQ6K},
+  };
+  for (const auto& [name, dtype] : kStored)
+    if (name == tensor.type->name) return dtype;
+  throw Error(Code::kSupport,
+              "{}: tensor {} is {}, only F32, F16, BF16, Q4_0, Q8_0, Q4_K and Q6_K are supported",
+              file, quote(tensor.name), tensor.type->name);
+}
+
+std::vector<Tensor> tensors_of(const GgufFile& file) {
+  std::vector<Tensor> out;
+  for (const GgufTensor& tensor : file.tensors())
+    out.push_back(
+        {tensor.name, dtype_of(tensor, file.path().string()), tensor.shape, tensor.bytes, 0});
+  std::sort(out.begin(), out.end(),
+            [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
+  return out;
+}
+
 void check_index(const Checkpoint& checkpoint, const WeightMap& weight_map) {
   const std::string index = (checkpoint.folder() / kIndex).string();
   for (const auto& [name, shard] : weight_map) {
@@ -115,8 +138,14 @@ Checkpoint Checkpoint::open(const fs::path& path) {
   checkpoint.folder_ = folder_of(path);
   WeightMap weight_map;
   if (!fs::is_directory(path, ignored)) {
+    if (path.extension() != ".safetensors" && is_gguf(path)) {
+      checkpoint.gguf_ = GgufFile::open(path);
+      checkpoint.tensors_ = tensors_of(*checkpoint.gguf_);
+      return checkpoint;
+    }
     if (path.extension() != ".safetensors")
-      throw Error(Code::kInvalid, "{}: a folder or a *.safetensors file expected", path.string());
+      throw Error(Code::kInvalid, "{}: a folder, a *.safetensors or a GGUF file expected",
+                  path.string());
     checkpoint.files_.push_back(SafetensorsFile::open(path));
   } else if (is_file(path / kSingle)) {
     checkpoint.files_.push_back(SafetensorsFile::open(path / kSingle));
@@ -147,15 +176,20 @@ const Tensor* Checkpoint::find(std::string_view name) const {
 }
 
 std::optional<std::string> Checkpoint::asset(std::string_view name) const {
+  if (gguf_) return std::nullopt;
   const fs::path path = folder_ / name;
   if (!is_file(path)) return std::nullopt;
   return read_text_file(path);
 }
 
+const MappedFile& Checkpoint::mapping(const Tensor& tensor) const {
+  return gguf_ ? gguf_->mapping() : files_.at(tensor.file).mapping();
+}
+
 void Checkpoint::release(const Tensor& tensor) const {
-  const MappedFile& mapping = files_.at(tensor.file).mapping();
-  const auto offset = static_cast<uint64_t>(tensor.bytes.data() - mapping.bytes().data());
-  mapping.release(offset, tensor.bytes.size());
+  const MappedFile& file = mapping(tensor);
+  const auto offset = static_cast<uint64_t>(tensor.bytes.data() - file.bytes().data());
+  file.release(offset, tensor.bytes.size());
 }
 
 }  // namespace flare::checkpoint

@@ -404,6 +404,15 @@ class GgufFile::Reader {
   uint64_t n_keys_ = 0;
 };
 
+bool is_gguf(const std::filesystem::path& path) {
+  if (path.extension() == ".gguf") return true;
+  const File file = File::open(path);
+  std::array<std::byte, kMagic.size()> head{};
+  if (file.size() < head.size()) return false;
+  file.read_at(0, head);
+  return as_text(head) == kMagic;
+}
+
 GgufFile GgufFile::open(const std::filesystem::path& path) {
   GgufFile file(MappedFile::open(path));
   Reader(file).read();

@@ -80,6 +80,9 @@ struct GgufTensor {
   Bytes bytes;
 };
 
+// By the file's name or its first bytes.
+bool is_gguf(const std::filesystem::path& path);
+
 // Immutable after opening. Errors name file and field; nothing is allocated that the file's real
 // size does not bound. kFraming (magic, version, byte order, early end of the header), kDirectory
 // (keys, kinds, names, dimensions, alignment), kRange (tensors that overlap, are misaligned or

@@ -33,6 +33,8 @@ constexpr std::array kDTypes = {
     DTypeRow{DType::kU64, "U64", 64},       DTypeRow{DType::kF64, "F64", 64},
     DTypeRow{DType::kC64, "C64", 64},       DTypeRow{DType::kF4, "F4", 4},
     DTypeRow{DType::kF6E2M3, "F6_E2M3", 6}, DTypeRow{DType::kF6E3M2, "F6_E3M2", 6},
+    DTypeRow{DType::kQ4_0, "Q4_0", 0},      DTypeRow{DType::kQ8_0, "Q8_0", 0},
+    DTypeRow{DType::kQ4K, "Q4_K", 0},       DTypeRow{DType::kQ6K, "Q6_K", 0},
 };
 
 const DTypeRow& dtype_row(DType dtype) {
@@ -43,7 +45,7 @@ const DTypeRow& dtype_row(DType dtype) {
 
 DType parse_dtype(const std::string& name, const std::string& where) {
   for (const DTypeRow& row : kDTypes)
-    if (row.name == name) return row.dtype;
+    if (row.name == name && row.bits != 0) return row.dtype;
   throw Error(Code::kDirectory, "{}: dtype {}, a safetensors dtype such as BF16 expected", where,
               quote(name));
 }

@@ -1,4 +1,5 @@
-// safetensors checkpoints: one file, or shards named by an index, mapped and never copied.
+// Checkpoints: safetensors, one file or shards named by an index, or one GGUF file; mapped and
+// never copied.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,12 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "base/json/json.h"
+#include "checkpoint/gguf.h"
 
 namespace flare::checkpoint {
 
-// Every dtype name of the format; those without a codec are parsed and sized all the same.
+// Every dtype name of safetensors; those without a codec are parsed and sized all the same. Then
+// ggml's blocks, which GGUF files alone hold.
 enum class DType : uint8_t {
   kBool,
   kU8,
@@ -37,10 +40,14 @@ enum class DType : uint8_t {
   kF4,
   kF6E2M3,
   kF6E3M2,
+  kQ4_0,
+  kQ8_0,
+  kQ4K,
+  kQ6K,
 };
 // As written in files, e.g. "BF16".
 std::string_view dtype_name(DType dtype);
-// Bits of one element (4 and 6 for the packed ones).
+// Bits of one element (4 and 6 for the packed ones, 0 for blocks).
 int dtype_bits(DType dtype);
 
 struct Tensor {
@@ -70,16 +77,20 @@ class SafetensorsFile {
 };
 
 // A folder with config.json and model.safetensors, or model.safetensors.index.json and its shards;
-// or one *.safetensors file (its folder gives the config and assets). Index entries may only name
-// siblings (no '/', '\', '..'). Every tensor of the index must be in the shard it names, and no
-// tensor may be in two. Immutable after opening.
+// or one *.safetensors file (its folder gives the config and assets); or one GGUF file, whose
+// tensors keep their GGUF names and whose config and assets are metadata. Index entries may only
+// name siblings (no '/', '\', '..'). Every tensor of the index must be in the shard it names, and
+// no tensor may be in two. Immutable after opening.
 class Checkpoint {
  public:
   static Checkpoint open(const std::filesystem::path& path);
 
   const std::filesystem::path& folder() const { return folder_; }
   const Json& config() const { return config_; }  // config.json; null if there is none
-  const std::vector<SafetensorsFile>& files() const { return files_; }
+  const std::vector<SafetensorsFile>& files() const { return files_; }  // empty for GGUF
+  const GgufFile* gguf() const { return gguf_ ? &*gguf_ : nullptr; }    // null for safetensors
+  // The file that holds a tensor of this checkpoint.
+  const MappedFile& mapping(const Tensor& tensor) const;
   const std::vector<Tensor>& tensors() const { return tensors_; }  // sorted by name
   const Tensor* find(std::string_view name) const;
   // Text of a sibling file such as "tokenizer.json"; nullopt if it does not exist.
@@ -91,6 +102,7 @@ class Checkpoint {
   std::filesystem::path folder_;
   Json config_;
   std::vector<SafetensorsFile> files_;
+  std::optional<GgufFile> gguf_;
   std::vector<Tensor> tensors_;
 };
 

@@ -33,6 +33,14 @@ std::optional<std::string> template_in_config(const std::string& text, const std
 
 }  // namespace
 
+bool is_checkpoint(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error) || path.extension() == ".safetensors" ||
+      path.extension() == ".gguf")
+    return true;
+  return checkpoint::is_gguf(path);
+}
+
 std::string checkpoint_name(const fs::path& path) {
   std::error_code error;
   fs::path whole = fs::weakly_canonical(path, error);
@@ -105,8 +113,14 @@ std::vector<std::string> CheckpointSource::parameters(std::string_view component
 }
 
 bool CheckpointSource::in_place(const Entry& entry) const {
-  return entry.parameter->transform == Transform::kNone &&
-         std::ranges::all_of(entry.parameter->pieces, [&](const Piece& piece) {
+  const ImportedParameter& parameter = *entry.parameter;
+  // Kernels take rows by the dozen: where the source has them one here and one there, a copy in
+  // order is worth its memory.
+  constexpr uint64_t kShortPiece = 16;
+  const size_t n = parameter.pieces.size();
+  if (n > 1 && geometry_of(parameter).rows / n < kShortPiece) return false;
+  return parameter.transform == Transform::kNone && parameter.columns.empty() &&
+         std::ranges::all_of(parameter.pieces, [&](const Piece& piece) {
            return direct_format_of(piece.tensor->dtype) == entry.choice.format;
          });
 }

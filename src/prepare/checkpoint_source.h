@@ -53,6 +53,9 @@ class CheckpointSource final : public ParameterSource {
   Team team_;
 };
 
+// A folder, a .safetensors file, or a GGUF file by its name or first bytes.
+bool is_checkpoint(const std::filesystem::path& path);
+
 // What a checkpoint is called where nobody named it: its folder, or its file unless that is
 // model.safetensors.
 std::string checkpoint_name(const std::filesystem::path& path);

@@ -29,19 +29,16 @@ std::unique_ptr<ParameterSource> open_source(const fs::path& path, std::string_v
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status))
     throw Error(Code::kNotFound,
-                "{}: no such file or folder, expected a checkpoint folder, a .safetensors file or "
-                "a .ninfer artifact",
+                "{}: no such file or folder, expected a checkpoint folder, a .safetensors file, a "
+                "GGUF file or a .ninfer artifact",
                 path.string());
-  if (fs::is_directory(status) || path.extension() == ".safetensors")
-    return std::make_unique<CheckpointSource>(path, recipe, threads);
+  if (is_checkpoint(path)) return std::make_unique<CheckpointSource>(path, recipe, threads);
   const bool artifact = path.extension() == ".ninfer" || starts_with_magic(path, "NINFER");
-  if (!artifact) {
-    const bool gguf = path.extension() == ".gguf" || starts_with_magic(path, "GGUF");
+  if (!artifact)
     throw Error(Code::kSupport,
-                "{}: {} no supported kind of model file, expected a checkpoint folder, a "
-                ".safetensors file or a .ninfer artifact",
-                path.string(), gguf ? "GGUF is" : "this is");
-  }
+                "{}: this is no supported kind of model file, expected a checkpoint folder, a "
+                ".safetensors file, a GGUF file or a .ninfer artifact",
+                path.string());
   if (!recipe.empty())
     throw Error(Code::kUsage,
                 "{}: recipe {} was given for an artifact, which has its formats already; expected "

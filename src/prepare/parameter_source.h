@@ -44,8 +44,8 @@ class ParameterSource {
   virtual uint64_t weight_bytes() const = 0;
 };
 
-// Opens a `.ninfer` artifact or a checkpoint (folder or .safetensors file). `recipe` applies to
-// checkpoints: "keep" (default when empty) reads stored words in place, other names encode in
+// Opens a `.ninfer` artifact or a checkpoint (folder, .safetensors or GGUF file). `recipe` applies
+// to checkpoints: "keep" (default when empty) reads stored words in place, other names encode in
 // memory on binding. Errors: kNotFound, kUsage (unknown recipe, recipe given for an artifact), and
 // those of the readers and importers. `threads` is used for encoding.
 std::unique_ptr<ParameterSource> open_source(const std::filesystem::path& path,

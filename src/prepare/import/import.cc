@@ -2,6 +2,7 @@
 #include "prepare/import/import.h"
 
 #include "prepare/import/adapters.h"
+#include "prepare/import/gguf.h"
 
 namespace flare::prepare {
 namespace {
@@ -36,6 +37,23 @@ const Architecture& find_architecture(const std::string& name, const std::string
               quote(name), known);
 }
 
+// Translates configuration and names, lets the family's adapter import, and undoes the order of
+// rows and the numbers that GGUF keeps differently.
+ImportedModel import_gguf(const checkpoint::Checkpoint& checkpoint) {
+  const std::string where = checkpoint.gguf()->path().string();
+  const GgufConfig gguf = read_gguf_config(checkpoint);
+  const std::string name = architecture_name(gguf.config, where);
+  TensorPool tensors(checkpoint);
+  ImportedModel model;
+  find_architecture(name, where).import(name, gguf.config, where, tensors, model);
+  for (uint64_t i = 0; i < gguf.mtp_layers; ++i)
+    tensors.skip_component("mtp", fmt::format("blk.{}.", gguf.layers + i), model.skipped);
+  tensors.skip_derived("rope_freqs.weight");
+  tensors.finish(name);
+  restore_gguf_orders(gguf, where, model);
+  return model;
+}
+
 }  // namespace
 
 const ImportedParameter* ImportedComponent::find(std::string_view name) const {
@@ -51,6 +69,7 @@ const ImportedComponent* ImportedModel::find(std::string_view id) const {
 }
 
 ImportedModel import_checkpoint(const checkpoint::Checkpoint& checkpoint) {
+  if (checkpoint.gguf() != nullptr) return import_gguf(checkpoint);
   const std::string where = (checkpoint.folder() / "config.json").string();
   const Json& config = checkpoint.config();
   if (config.is_null())

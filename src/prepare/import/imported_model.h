@@ -20,10 +20,23 @@ struct Piece {
   uint64_t row_end = 0;
 };
 
+// Columns [begin, end) of a source tensor.
+struct Columns {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
 enum class Transform : uint8_t {
   kNone,
   kTransposeTaps,  // gdn/convolution: source [C,1,T], parameter [T,C]
+  kMinusOne,       // source 1 + w, parameter w
+  kLogNegated,     // source −exp(a), parameter a
 };
+
+// The parameter's numbers are not the source's.
+inline bool changes_values(Transform transform) {
+  return transform == Transform::kMinusOne || transform == Transform::kLogNegated;
+}
 
 // What a format recipe needs to know of a parameter's use (spec/artifact.md §16).
 enum class ParameterKind : uint8_t {
@@ -34,12 +47,14 @@ enum class ParameterKind : uint8_t {
   kFineProjection,  // a projection that the general recipes never quantise
 };
 
-// One logical parameter (§15). Its rows are the pieces' rows one after the other; with
-// kTransposeTaps the only piece is the whole source tensor.
+// One logical parameter (§15). Its rows are the pieces' rows one after the other, its columns those
+// of `columns`; with kTransposeTaps the only piece is the whole source tensor and `columns` counts
+// its channels.
 struct ImportedParameter {
   std::string name;
   codec::Shape shape;
   std::vector<Piece> pieces;
+  std::vector<Columns> columns;  // empty: as in the source; else every column once
   Transform transform = Transform::kNone;
   ParameterKind kind = ParameterKind::kPlain;
   bool fp32_direct = false;         // direct format is fp32 instead of bf16

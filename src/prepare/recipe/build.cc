@@ -52,7 +52,10 @@ Json provenance_of(const checkpoint::Checkpoint& checkpoint, const Recipe& recip
   Json::Array files;
   for (const checkpoint::SafetensorsFile& file : checkpoint.files())
     files.emplace_back(file.path().filename().string());
-  return Json::object({{"source", Json::object({{"kind", "safetensors"}, {"files", files}})},
+  const checkpoint::GgufFile* gguf = checkpoint.gguf();
+  if (gguf != nullptr) files.emplace_back(gguf->path().filename().string());
+  const char* kind = gguf != nullptr ? "gguf" : "safetensors";
+  return Json::object({{"source", Json::object({{"kind", kind}, {"files", files}})},
                        {"recipe", recipe.name},
                        {"encoder", recipe.projection ? "grouped_absmax" : "cast_direct"},
                        {"tool", fmt::format("ignition {}", kVersion)}});
@@ -119,7 +122,7 @@ class ParentEncoder {
       if (row < rows) {
         const checkpoint::Tensor& tensor = *piece.tensor;
         const uint64_t row_bytes = tensor.bytes.size() / codec::geometry_of(tensor.shape).rows;
-        const MappedFile& mapping = checkpoint_.files()[tensor.file].mapping();
+        const MappedFile& mapping = checkpoint_.mapping(tensor);
         mapping.release(static_cast<uint64_t>(tensor.bytes.data() - mapping.bytes().data()),
                         (piece.row_begin + row) * row_bytes);
         return;
@@ -214,13 +217,15 @@ BuildReport build_artifact(const fs::path& source, const fs::path& target,
   const Recipe& recipe = find_recipe(options.recipe);
   std::error_code error;
   if (!fs::exists(source, error))
-    throw Error(Code::kNotFound,
-                "{}: no such file or folder, expected a checkpoint folder or a .safetensors file",
-                source.string());
-  if (!fs::is_directory(source, error) && source.extension() != ".safetensors")
+    throw Error(
+        Code::kNotFound,
+        "{}: no such file or folder, expected a checkpoint folder, a .safetensors file or a "
+        "GGUF file",
+        source.string());
+  if (!is_checkpoint(source))
     throw Error(Code::kSupport,
-                "{}: no supported kind of checkpoint, expected a checkpoint folder or a "
-                ".safetensors file",
+                "{}: no supported kind of checkpoint, expected a checkpoint folder, a .safetensors "
+                "file or a GGUF file",
                 source.string());
   const auto checkpoint = checkpoint::Checkpoint::open(source);
   const ImportedModel model = import_checkpoint(checkpoint);

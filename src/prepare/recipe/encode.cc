@@ -2,6 +2,7 @@
 #include "prepare/recipe/encode.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -18,6 +19,16 @@ constexpr uint64_t kValuesAtOnce = 1 << 16;
 
 uint64_t word_bytes(const checkpoint::Tensor& tensor) {
   return static_cast<uint64_t>(checkpoint::dtype_bits(tensor.dtype)) / 8;
+}
+
+bool has_blocks(const checkpoint::Tensor& tensor) {
+  return checkpoint::dtype_bits(tensor.dtype) == 0;
+}
+
+// Stored bytes of n neighbouring columns of a row; whole blocks where there are blocks.
+uint64_t column_bytes(const checkpoint::Tensor& tensor, uint64_t n) {
+  if (!has_blocks(tensor)) return n * word_bytes(tensor);
+  return codec::format(*direct_format_of(tensor.dtype)).planes({1, n}).plane[0].row_bytes;
 }
 
 float value_at(DType dtype, const std::byte* word) {
@@ -62,7 +73,7 @@ void for_each_run(const ImportedParameter& parameter, uint64_t row, uint64_t n_r
     }
     const uint64_t n = std::min(n_rows, rows - row);
     if (n == 0) return;
-    const uint64_t row_bytes = cols * word_bytes(*piece.tensor);
+    const uint64_t row_bytes = column_bytes(*piece.tensor, cols);
     body(piece.tensor->bytes.data() + (piece.row_begin + row) * row_bytes, *piece.tensor, n);
     n_rows -= n;
     row = 0;
@@ -70,16 +81,26 @@ void for_each_run(const ImportedParameter& parameter, uint64_t row, uint64_t n_r
   FLARE_ASSERT(n_rows == 0);
 }
 
+// Source columns in the order of the parameter's.
+template <typename Body>
+void for_each_column(const ImportedParameter& parameter, Body body) {
+  const uint64_t cols = geometry_of(parameter).cols;
+  if (parameter.columns.empty())
+    for (uint64_t c = 0; c < cols; ++c) body(c);
+  for (const Columns& range : parameter.columns)
+    for (uint64_t c = range.begin; c < range.end; ++c) body(c);
+}
+
 // Parameter [T,C] of a source [C,1,T]: calls body(word, index) for each element of the rows.
 template <typename Body>
 void for_each_tap(const ImportedParameter& parameter, uint64_t row, uint64_t n_rows, Body body) {
   const checkpoint::Tensor& tensor = *parameter.pieces.front().tensor;
-  const uint64_t taps = parameter.shape[0], channels = parameter.shape[1];
+  const uint64_t taps = parameter.shape[0];
   const uint64_t word = word_bytes(tensor);
   uint64_t index = 0;
   for (uint64_t t = row; t < row + n_rows; ++t)
-    for (uint64_t c = 0; c < channels; ++c)
-      body(tensor.bytes.data() + (c * taps + t) * word, index++);
+    for_each_column(
+        parameter, [&](uint64_t c) { body(tensor.bytes.data() + (c * taps + t) * word, index++); });
 }
 
 void copy_rows(const ImportedParameter& parameter, uint64_t row, uint64_t n_rows, std::byte* out) {
@@ -93,14 +114,49 @@ void copy_rows(const ImportedParameter& parameter, uint64_t row, uint64_t n_rows
   const uint64_t cols = geometry_of(parameter).cols;
   for_each_run(parameter, row, n_rows,
                [&](const std::byte* from, const checkpoint::Tensor& tensor, uint64_t n) {
-                 const uint64_t bytes = n * cols * word_bytes(tensor);
-                 std::memcpy(out, from, bytes);
-                 out += bytes;
+                 const uint64_t row_bytes = column_bytes(tensor, cols);
+                 if (parameter.columns.empty()) {
+                   std::memcpy(out, from, n * row_bytes);
+                   out += n * row_bytes;
+                   return;
+                 }
+                 for (uint64_t r = 0; r < n; ++r, from += row_bytes)
+                   for (const Columns& range : parameter.columns) {
+                     const uint64_t bytes = column_bytes(tensor, range.end - range.begin);
+                     std::memcpy(out, from + column_bytes(tensor, range.begin), bytes);
+                     out += bytes;
+                   }
                });
+}
+
+// n rows of `cols` columns as numbers.
+void widen_rows(const checkpoint::Tensor& tensor, const std::byte* from, uint64_t n, uint64_t cols,
+                float* out) {
+  if (!has_blocks(tensor)) return widen(tensor.dtype, from, n * cols, out);
+  const codec::Format& format = codec::format(*direct_format_of(tensor.dtype));
+  for (uint64_t r = 0; r < n; ++r) format.decode(from, {n, cols}, r, 0, cols, out + r * cols);
+}
+
+void reorder_columns(const ImportedParameter& parameter, uint64_t n, uint64_t cols, float* values) {
+  std::vector<float> row(cols);
+  for (uint64_t r = 0; r < n; ++r, values += cols) {
+    std::copy_n(values, cols, row.data());
+    uint64_t i = 0;
+    for_each_column(parameter, [&](uint64_t c) { values[i++] = row[c]; });
+  }
+}
+
+void transform_values(Transform transform, uint64_t n, float* values) {
+  if (transform == Transform::kMinusOne)
+    for (uint64_t i = 0; i < n; ++i) values[i] -= 1;
+  if (transform == Transform::kLogNegated)
+    for (uint64_t i = 0; i < n; ++i)
+      values[i] = static_cast<float>(std::log(-static_cast<double>(values[i])));
 }
 
 // Every piece already holds words of this format.
 bool same_words(const ImportedParameter& parameter, const codec::Format& format) {
+  if (changes_values(parameter.transform)) return false;
   return std::ranges::all_of(parameter.pieces, [&](const Piece& piece) {
     return direct_format_of(piece.tensor->dtype) == format.id;
   });
@@ -122,7 +178,9 @@ void read_rows(const ImportedParameter& parameter, uint64_t row, uint64_t n_rows
   const uint64_t cols = geometry_of(parameter).cols;
   for_each_run(parameter, row, n_rows,
                [&](const std::byte* from, const checkpoint::Tensor& tensor, uint64_t n) {
-                 widen(tensor.dtype, from, n * cols, out);
+                 widen_rows(tensor, from, n, cols, out);
+                 if (!parameter.columns.empty()) reorder_columns(parameter, n, cols, out);
+                 transform_values(parameter.transform, n * cols, out);
                  out += n * cols;
                });
 }

@@ -66,6 +66,14 @@ std::optional<FormatId> direct_format_of(checkpoint::DType dtype) {
       return FormatId::kFp16;
     case checkpoint::DType::kF32:
       return FormatId::kFp32;
+    case checkpoint::DType::kQ4_0:
+      return FormatId::kGgufQ4_0;
+    case checkpoint::DType::kQ8_0:
+      return FormatId::kGgufQ8_0;
+    case checkpoint::DType::kQ4K:
+      return FormatId::kGgufQ4K;
+    case checkpoint::DType::kQ6K:
+      return FormatId::kGgufQ6K;
     default:
       return std::nullopt;
   }
@@ -80,7 +88,10 @@ FormatChoice choose_format(const Recipe& recipe, const ImportedComponent& compon
       throw Error(Code::kSupport,
                   "tensor '{}' is {}, which has no stored form; recipe bf16 converts it",
                   tensor.name, checkpoint::dtype_name(tensor.dtype));
-    return {*format, graph::Policy::kA16Only};
+    // Other numbers than the source's have no blocks.
+    if (changes_values(parameter.transform)) return {FormatId::kFp32, graph::Policy::kA16Only};
+    return {*format,
+            codec::format(*format).quantised ? graph::Policy::kAllowA8 : graph::Policy::kA16Only};
   }
   if (const auto format = quantised_format(recipe, component, parameter))
     return {*format, graph::Policy::kAllowA8};

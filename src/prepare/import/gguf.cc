@@ -1,0 +1,425 @@
+// Translation of GGUF metadata and names, and the way back from the converter's orders.
+#include "prepare/import/gguf.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <set>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "prepare/import/tensor_pool.h"
+
+namespace flare::prepare {
+namespace {
+
+using checkpoint::GgufFile;
+using checkpoint::GgufValue;
+
+struct Family {
+  std::string_view gguf;          // general.architecture
+  std::string_view architecture;  // of config.json
+  std::string_view model_type;
+};
+constexpr Family kFamilies[] = {
+    {"llama", "LlamaForCausalLM", "llama"},
+    {"qwen2", "Qwen2ForCausalLM", "qwen2"},
+    {"qwen3", "Qwen3ForCausalLM", "qwen3"},
+    {"qwen35", "Qwen3_5ForCausalLM", "qwen3_5_text"},
+};
+
+// The keys of one architecture; finish() refuses those that nobody read.
+class Keys {
+ public:
+  Keys(const GgufFile& file, std::string_view architecture)
+      : file_(file), prefix_(fmt::format("{}.", architecture)) {}
+
+  const GgufFile& file() const { return file_; }
+  std::optional<GgufValue> find(std::string_view key) {
+    const std::string whole = prefix_ + std::string(key);
+    read_.insert(whole);
+    return file_.find(whole);
+  }
+  GgufValue at(std::string_view key) {
+    find(key);
+    return file_.at(prefix_ + std::string(key));
+  }
+  uint64_t count(std::string_view key) { return positive(at(key)); }
+  uint64_t count_or(std::string_view key, uint64_t absent) {
+    const auto value = find(key);
+    return value ? positive(*value) : absent;
+  }
+  double real(std::string_view key) { return at(key).as_double(); }
+  double real_or(std::string_view key, double absent) {
+    const auto value = find(key);
+    return value ? value->as_double() : absent;
+  }
+  void expect_count(std::string_view key, uint64_t expected, std::string_view what) {
+    const auto value = find(key);
+    if (value && value->as_u64() != expected)
+      throw Error(Code::kSupport, "{} is {}, only {} {} is supported", value->where(),
+                  value->as_u64(), what, expected);
+  }
+  void ignore(std::string_view key) { find(key); }
+  void finish() const {
+    for (const std::string_view key : file_.keys())
+      if (key.starts_with(prefix_) && !read_.contains(key))
+        throw Error(Code::kBinding,
+                    "{}: unknown key {}; it may change the mathematics, expected only keys that "
+                    "the architecture defines",
+                    file_.path().string(), quote(key));
+  }
+
+ private:
+  static uint64_t positive(const GgufValue& value) {
+    const uint64_t n = value.as_u64();
+    if (n == 0) throw Error(Code::kBinding, "{} is 0, a positive integer expected", value.where());
+    return n;
+  }
+  const GgufFile& file_;
+  std::string prefix_;
+  std::set<std::string, std::less<>> read_;
+};
+
+const Family& family_of(const GgufFile& file) {
+  const GgufValue value = file.at("general.architecture");
+  std::string known;
+  for (const Family& family : kFamilies) {
+    if (family.gguf == value.as_string()) return family;
+    known += (known.empty() ? "" : ", ") + std::string(family.gguf);
+  }
+  throw Error(Code::kSupport, "{} is {}, expected one of {}", value.where(),
+              quote(value.as_string()), known);
+}
+
+uint64_t vocabulary_of(const checkpoint::Checkpoint& checkpoint) {
+  constexpr std::string_view name = "token_embd.weight";
+  const checkpoint::Tensor* table = checkpoint.find(name);
+  if (table == nullptr || table->shape.size() != 2)
+    throw Error(Code::kBinding, "{}: tensor '{}' is {}, expected a table with a row per token",
+                checkpoint.gguf()->path().string(), name,
+                table == nullptr ? "missing" : "of shape " + shape_text(table->shape));
+  return table->shape[0];
+}
+
+// rope_freqs.weight holds what each frequency is divided by. Of the four numbers behind it all
+// published files have low_freq_factor 1 and high_freq_factor 4; the others follow.
+Json llama3_rope(const checkpoint::Tensor& divisors, double theta, const std::string& where) {
+  constexpr double kLow = 1, kHigh = 4, kTolerance = 1e-5;
+  const uint64_t n = codec::element_count(divisors.shape);
+  if (divisors.dtype != checkpoint::DType::kF32)
+    throw Error(Code::kSupport, "{}: tensor 'rope_freqs.weight' is {}, expected F32", where,
+                checkpoint::dtype_name(divisors.dtype));
+  const auto stored = [&](uint64_t i) -> double {
+    return load_le<float>(divisors.bytes.data() + i * sizeof(float));
+  };
+  const auto turns = [&](uint64_t i) {  // rotations per token
+    return std::pow(theta, -static_cast<double>(i) / static_cast<double>(n)) /
+           (2 * std::numbers::pi);
+  };
+  const double factor = stored(n - 1);
+  double context = 0;
+  for (uint64_t i = 0; i < n; ++i) {
+    const double s = (1 / stored(i) - 1 / factor) / (1 - 1 / factor);
+    // The ends of the ramp tell least; the first value well inside tells enough.
+    if (s > 0.05 && s < 0.95 && context == 0)
+      context = std::round((s * (kHigh - kLow) + kLow) / turns(i));
+  }
+  bool reproduced = context > 0 && context < 1e9 && factor > 1;
+  for (uint64_t i = 0; reproduced && i < n; ++i) {
+    const double s = std::clamp((context * turns(i) - kLow) / (kHigh - kLow), 0.0, 1.0);
+    const double divisor = 1 / ((1 - s) / factor + s);
+    reproduced = std::abs(divisor - stored(i)) <= kTolerance * divisor;
+  }
+  if (!reproduced)
+    throw Error(Code::kSupport,
+                "{}: tensor 'rope_freqs.weight' holds other divisors than the llama3 rule with "
+                "low_freq_factor 1 and high_freq_factor 4 gives, only those are supported",
+                where);
+  return Json::object({{"rope_type", "llama3"},
+                       {"factor", factor},
+                       {"low_freq_factor", kLow},
+                       {"high_freq_factor", kHigh},
+                       {"original_max_position_embeddings", static_cast<uint64_t>(context)}});
+}
+
+Json read_rope(Keys& keys, const checkpoint::Checkpoint& checkpoint) {
+  const double theta = keys.real_or("rope.freq_base", 10000);
+  const auto type = keys.find("rope.scaling.type");
+  const std::string_view name = type ? type->as_string() : "none";
+  Json rope = Json::object({{"rope_type", "default"}});
+  if (const checkpoint::Tensor* divisors = checkpoint.find("rope_freqs.weight"))
+    rope = llama3_rope(*divisors, theta, keys.file().path().string());
+  if (name == "linear" || name == "yarn") {
+    rope.set("rope_type", name);
+    rope.set("factor", keys.real("rope.scaling.factor"));
+  } else if (name != "none") {
+    throw Error(Code::kSupport, "{} is {}, only none, linear and yarn are supported", type->where(),
+                quote(name));
+  }
+  if (name == "yarn") {
+    rope.set("original_max_position_embeddings",
+             keys.count("rope.scaling.original_context_length"));
+    rope.set("beta_fast", keys.real_or("rope.scaling.yarn_beta_fast", 32));
+    rope.set("beta_slow", keys.real_or("rope.scaling.yarn_beta_slow", 1));
+  }
+  keys.ignore("rope.scaling.finetuned");
+  keys.ignore("rope.scaling.original_context_length");
+  rope.set("rope_theta", theta);
+  return rope;
+}
+
+// What every family has.
+void read_common(Keys& keys, const Family& family, const checkpoint::Checkpoint& checkpoint,
+                 GgufConfig& out) {
+  out.mtp_layers = keys.find("nextn_predict_layers") ? keys.at("nextn_predict_layers").as_u64() : 0;
+  const uint64_t blocks = keys.count("block_count");
+  if (out.mtp_layers >= blocks)
+    throw Error(Code::kBinding, "{}: {} layers of which {} are MTP layers, expected fewer",
+                keys.file().path().string(), blocks, out.mtp_layers);
+  out.layers = blocks - out.mtp_layers;
+  const uint64_t hidden = keys.count("embedding_length");
+  const uint64_t heads = keys.count("attention.head_count");
+  out.head_dim = keys.count_or("attention.key_length", hidden / heads);
+  keys.expect_count("attention.value_length", out.head_dim, "the key length");
+  keys.ignore("vocab_size");
+  out.config =
+      Json::object({{"architectures", Json::array({family.architecture})},
+                    {"model_type", family.model_type},
+                    {"hidden_size", hidden},
+                    {"num_hidden_layers", out.layers},
+                    {"num_attention_heads", heads},
+                    {"num_key_value_heads", keys.count_or("attention.head_count_kv", heads)},
+                    {"head_dim", out.head_dim},
+                    {"intermediate_size", keys.count("feed_forward_length")},
+                    {"vocab_size", vocabulary_of(checkpoint)},
+                    {"max_position_embeddings", keys.count("context_length")},
+                    {"rms_norm_eps", keys.real("attention.layer_norm_rms_epsilon")},
+                    {"tie_word_embeddings", checkpoint.find("output.weight") == nullptr}});
+}
+
+void read_llama(Keys& keys, const checkpoint::Checkpoint& checkpoint, const Family& family,
+                GgufConfig& out) {
+  keys.expect_count("rope.dimension_count", out.head_dim, "the head width");
+  out.config.set("rope_parameters", read_rope(keys, checkpoint));
+  if (family.gguf != "llama") return;
+  out.rotary_rows = out.head_dim;
+  if (const auto window = keys.find("attention.sliding_window")) {
+    out.config.set("architectures", Json::array({"MistralForCausalLM"}));
+    out.config.set("model_type", "mistral");
+    out.config.set("sliding_window", window->as_u64());
+  }
+}
+
+void read_qwen35(Keys& keys, GgufConfig& out) {
+  out.norms_plus_one = true;
+  out.nk = keys.count("ssm.group_count");
+  out.nv = keys.count("ssm.time_step_rank");
+  out.dk = keys.count("ssm.state_size");
+  const uint64_t inner = keys.count("ssm.inner_size");
+  if (inner % out.nv != 0)
+    throw Error(Code::kBinding,
+                "{}: ssm.inner_size is {}, a multiple of ssm.time_step_rank {} "
+                "expected",
+                keys.file().path().string(), inner, out.nv);
+  out.dv = inner / out.nv;
+  Json& config = out.config;
+  config.set("linear_num_key_heads", out.nk);
+  config.set("linear_num_value_heads", out.nv);
+  config.set("linear_key_head_dim", out.dk);
+  config.set("linear_value_head_dim", out.dv);
+  config.set("linear_conv_kernel_dim", keys.count("ssm.conv_kernel"));
+  config.set("full_attention_interval", keys.count_or("full_attention_interval", 4));
+  if (const auto recurrent = keys.find("attention.recurrent_layers")) {
+    const std::vector<bool> flags = recurrent->bools();
+    if (flags.size() < out.layers)
+      throw Error(Code::kBinding, "{} has {} items, expected one for each of {} layers",
+                  recurrent->where(), flags.size(), out.layers);
+    Json::Array types;
+    for (uint64_t i = 0; i < out.layers; ++i)
+      types.emplace_back(flags[i] ? "linear_attention" : "full_attention");
+    config.set("layer_types", std::move(types));
+  }
+  Json::Array section;
+  for (uint64_t n : keys.at("rope.dimension_sections").u64s())
+    if (section.size() < 3) section.emplace_back(n);
+  const double rotary = static_cast<double>(keys.count("rope.dimension_count"));
+  config.set("rope_parameters",
+             Json::object({{"rope_theta", keys.real_or("rope.freq_base", 1e7)},
+                           {"partial_rotary_factor", rotary / static_cast<double>(out.head_dim)},
+                           {"mrope_section", std::move(section)}}));
+}
+
+struct Name {
+  std::string_view hugging_face, gguf;
+};
+constexpr Name kGlobalNames[] = {
+    {"model.embed_tokens.weight", "token_embd.weight"},
+    {"model.norm.weight", "output_norm.weight"},
+    {"lm_head.weight", "output.weight"},
+};
+// Behind "model.layers.N." and "blk.N."; of two rows with one name, the first that is there.
+constexpr Name kLayerNames[] = {
+    {"input_layernorm.weight", "attn_norm.weight"},
+    {"post_attention_layernorm.weight", "post_attention_norm.weight"},
+    {"post_attention_layernorm.weight", "ffn_norm.weight"},
+    {"self_attn.q_proj.weight", "attn_q.weight"},
+    {"self_attn.k_proj.weight", "attn_k.weight"},
+    {"self_attn.v_proj.weight", "attn_v.weight"},
+    {"self_attn.q_proj.bias", "attn_q.bias"},
+    {"self_attn.k_proj.bias", "attn_k.bias"},
+    {"self_attn.v_proj.bias", "attn_v.bias"},
+    {"self_attn.o_proj.weight", "attn_output.weight"},
+    {"self_attn.q_norm.weight", "attn_q_norm.weight"},
+    {"self_attn.k_norm.weight", "attn_k_norm.weight"},
+    {"mlp.gate_proj.weight", "ffn_gate.weight"},
+    {"mlp.up_proj.weight", "ffn_up.weight"},
+    {"mlp.down_proj.weight", "ffn_down.weight"},
+    {"linear_attn.in_proj_qkv.weight", "attn_qkv.weight"},
+    {"linear_attn.in_proj_z.weight", "attn_gate.weight"},
+    {"linear_attn.in_proj_a.weight", "ssm_alpha.weight"},
+    {"linear_attn.in_proj_b.weight", "ssm_beta.weight"},
+    {"linear_attn.A_log", "ssm_a"},
+    {"linear_attn.dt_bias", "ssm_dt.bias"},
+    {"linear_attn.conv1d.weight", "ssm_conv1d.weight"},
+    {"linear_attn.norm.weight", "ssm_norm.weight"},
+    {"linear_attn.out_proj.weight", "ssm_out.weight"},
+};
+
+// Rows of heads whose halves were interleaved: row p·d/2 + j of a head is stored row 2j + p.
+std::vector<Piece> unpaired(const Piece& all, uint64_t head_rows) {
+  std::vector<Piece> out;
+  for (uint64_t head = all.row_begin; head < all.row_end; head += head_rows)
+    for (uint64_t p = 0; p < 2; ++p)
+      for (uint64_t j = 0; j < head_rows / 2; ++j) {
+        const uint64_t row = head + 2 * j + p;
+        out.push_back({all.tensor, row, row + 1});
+      }
+  return out;
+}
+
+// Value heads of one key head, neighbours here, are nk heads apart in the file: head g·r + i is
+// stored at i·nk + g. Calls body(first, end) in units of `unit` from `begin`.
+template <typename Body>
+void for_each_value_head(const GgufConfig& c, uint64_t begin, uint64_t unit, Body body) {
+  const uint64_t per_key = c.nv / c.nk;
+  for (uint64_t g = 0; g < c.nk; ++g)
+    for (uint64_t i = 0; i < per_key; ++i) {
+      const uint64_t first = begin + (i * c.nk + g) * unit;
+      body(first, first + unit);
+    }
+}
+
+void regroup_rows(const GgufConfig& c, uint64_t unit, ImportedParameter& parameter) {
+  const Piece all = parameter.pieces.front();
+  parameter.pieces.clear();
+  for_each_value_head(c, all.row_begin, unit, [&](uint64_t begin, uint64_t end) {
+    parameter.pieces.push_back({all.tensor, begin, end});
+  });
+}
+
+void regroup_columns(const GgufConfig& c, uint64_t begin, uint64_t unit,
+                     ImportedParameter& parameter) {
+  if (begin > 0) parameter.columns.push_back({0, begin});
+  for_each_value_head(c, begin, unit, [&](uint64_t first, uint64_t end) {
+    parameter.columns.push_back({first, end});
+  });
+}
+
+void check_blocks(const GgufConfig& c, const std::string& where,
+                  const ImportedParameter& parameter) {
+  const checkpoint::Tensor& tensor = *parameter.pieces.front().tensor;
+  uint64_t values = 1;
+  if (tensor.dtype == checkpoint::DType::kQ4_0 || tensor.dtype == checkpoint::DType::kQ8_0)
+    values = 32;
+  if (tensor.dtype == checkpoint::DType::kQ4K || tensor.dtype == checkpoint::DType::kQ6K)
+    values = 256;
+  if (c.dv % values != 0)
+    throw Error(Code::kSupport,
+                "{}: tensor '{}' has value heads of {} columns in blocks of {}, which the feature "
+                "input_columns would have to reorder; expected a type whose blocks hold whole "
+                "heads",
+                where, tensor.name, c.dv, values);
+}
+
+void regroup_value_heads(const GgufConfig& c, const std::string& where, std::string_view role,
+                         ImportedParameter& parameter) {
+  if (role == "gdn/value" || role == "gdn/z") regroup_rows(c, c.dv, parameter);
+  if (role == "gdn/a_projection" || role == "gdn/b_projection") regroup_rows(c, 1, parameter);
+  if (role == "gdn/a_log" || role == "gdn/dt_bias") regroup_columns(c, 0, 1, parameter);
+  if (role == "gdn/convolution") regroup_columns(c, 2 * c.nk * c.dk, c.dv, parameter);
+  if (role == "gdn/output") {
+    check_blocks(c, where, parameter);
+    regroup_columns(c, 0, c.dv, parameter);
+  }
+}
+
+bool is_offset_norm(std::string_view role) {
+  return role == "input_norm" || role == "post_attention_norm" || role == "final_norm" ||
+         role == "attention/query_norm" || role == "attention/key_norm";
+}
+
+// "gdn/value" of "text/layers/3/gdn/value", "final_norm" of "text/final_norm".
+std::string_view role_of(std::string_view name) {
+  name.remove_prefix(std::string_view("text/").size());
+  constexpr std::string_view layers = "layers/";
+  if (!name.starts_with(layers)) return name;
+  name.remove_prefix(layers.size());
+  return name.substr(name.find('/') + 1);
+}
+
+void check_vector(const std::string& where, const ImportedParameter& parameter) {
+  const checkpoint::Tensor& tensor = *parameter.pieces.front().tensor;
+  if (checkpoint::dtype_bits(tensor.dtype) == 0 && parameter.inputs.empty() &&
+      parameter.kind == ParameterKind::kPlain)
+    throw Error(Code::kSupport, "{}: tensor '{}' is {}, expected F32, F16 or BF16", where,
+                tensor.name, checkpoint::dtype_name(tensor.dtype));
+}
+
+}  // namespace
+
+GgufConfig read_gguf_config(const checkpoint::Checkpoint& checkpoint) {
+  const GgufFile& file = *checkpoint.gguf();
+  const Family& family = family_of(file);
+  Keys keys(file, family.gguf);
+  GgufConfig out;
+  read_common(keys, family, checkpoint, out);
+  if (family.gguf == "qwen35")
+    read_qwen35(keys, out);
+  else
+    read_llama(keys, checkpoint, family, out);
+  keys.finish();
+  return out;
+}
+
+std::string gguf_tensor_name(std::string_view name, const checkpoint::Checkpoint& checkpoint) {
+  for (const Name& row : kGlobalNames)
+    if (row.hugging_face == name) return std::string(row.gguf);
+  constexpr std::string_view layers = "model.layers.";
+  if (!name.starts_with(layers)) return std::string(name);
+  const std::string_view rest = name.substr(layers.size());
+  const size_t dot = rest.find('.');
+  if (dot == std::string_view::npos) return std::string(name);
+  std::string found;
+  for (const Name& row : kLayerNames) {
+    if (row.hugging_face != rest.substr(dot + 1)) continue;
+    found = fmt::format("blk.{}.{}", rest.substr(0, dot), row.gguf);
+    if (checkpoint.find(found) != nullptr) return found;
+  }
+  return found.empty() ? std::string(name) : found;
+}
+
+void restore_gguf_orders(const GgufConfig& config, const std::string& where, ImportedModel& model) {
+  for (ImportedComponent& component : model.components)
+    for (ImportedParameter& parameter : component.parameters) {
+      check_vector(where, parameter);
+      const std::string_view role = role_of(parameter.name);
+      if (config.rotary_rows != 0 && (role == "attention/query" || role == "attention/key"))
+        parameter.pieces = unpaired(parameter.pieces.front(), config.rotary_rows);
+      if (config.norms_plus_one && is_offset_norm(role)) parameter.transform = Transform::kMinusOne;
+      if (role == "gdn/a_log") parameter.transform = Transform::kLogNegated;
+      if (config.nv != config.nk) regroup_value_heads(config, where, role, parameter);
+    }
+}
+
+}  // namespace flare::prepare

@@ -1,0 +1,196 @@
+// GGUF twins of the golden models against the logits of their originals, and the stories model in
+// three types against its reference answers (../shared/data/goldens/gguf, models/stories260k).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/json/json.h"
+#include "checkpoint/safetensors.h"
+#include "prepare/prepare.h"
+#include "prepare/recipe/build.h"
+#include "runtime/engine.h"
+#include "runtime/forward.h"
+#include "tests/support/collect.h"
+
+namespace flare {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Frozen (data/README.md): an fp32 path that is off by more than 1e-4 has a bug.
+constexpr double kExactRms = 1e-4;
+// As served, int8 activations may move logits; the tiny quantised models magnify that.
+constexpr double kServedRms = 3e-2;
+// Two right programs may part where the two best logits are nearer than this.
+constexpr float kExactMargin = 0.05f;
+constexpr float kServedMargin = 0.3f;
+
+const fs::path kShared = fs::path(FLARE_SOURCE_DIR) / "../shared/data";
+const fs::path kTwins = kShared / "goldens/gguf";
+
+const char* const kFiles[] = {
+    "llama2-bf16",     "llama3-bf16",     "qwen2-bf16",      "qwen3-bf16",      "qwen3_5-bf16",
+    "qwen3_wide-bf16", "qwen3_wide-q4_0", "qwen3_wide-q8_0", "qwen3_wide-q4_k", "qwen3_wide-q6_k"};
+
+Json read_json(const fs::path& file) { return parse_json(read_text_file(file), file.string()); }
+
+std::vector<int32_t> ids_of(const Json& list) {
+  std::vector<int32_t> out;
+  for (const Json& id : list.as_array()) out.push_back(static_cast<int32_t>(id.as_i64()));
+  return out;
+}
+
+double relative_rms(std::span<const float> got, const checkpoint::Tensor& want) {
+  EXPECT_EQ(got.size() * sizeof(float), want.bytes.size());
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < std::min(got.size(), want.bytes.size() / sizeof(float)); ++i) {
+    const double w = load_le<float>(want.bytes.data() + i * sizeof(float));
+    error += (got[i] - w) * (got[i] - w);
+    norm += w * w;
+  }
+  return std::sqrt(error / norm);
+}
+
+// The expected logits of one twin.
+class Expected {
+ public:
+  explicit Expected(const std::string& name)
+      : file_(checkpoint::SafetensorsFile::open(
+            kTwins / index().at(name + ".gguf").at("expected").as_string())) {}
+  const checkpoint::Tensor* find(const std::string& name) const {
+    for (const auto& tensor : file_.tensors())
+      if (tensor.name == name) return &tensor;
+    return nullptr;
+  }
+  // Prefixes of the cases in the file.
+  std::vector<std::string> cases() const {
+    std::vector<std::string> out;
+    for (const char* prefix : {"a.", "b.", ""})
+      if (find(std::string(prefix) + "input_ids") && find(std::string(prefix) + "logits"))
+        out.emplace_back(prefix);
+    return out;
+  }
+  std::vector<int32_t> ids(const std::string& name) const {
+    const checkpoint::Tensor& tensor = *find(name);
+    const bool wide = tensor.dtype == checkpoint::DType::kI64;
+    std::vector<int32_t> out;
+    for (size_t at = 0; at < tensor.bytes.size(); at += wide ? 8 : 4)
+      out.push_back(load_le<int32_t>(tensor.bytes.data() + at));
+    return out;
+  }
+
+ private:
+  static const Json& index() {
+    static const Json json = read_json(kTwins / "index.json");
+    return json;
+  }
+  checkpoint::SafetensorsFile file_;
+};
+
+std::vector<float> logits_of(const fs::path& path, std::span<const int32_t> tokens, bool exact) {
+  prepare::PrepareOptions options;
+  options.exact = exact;
+  options.all_logits = true;
+  options.max_concurrency = 1;
+  const auto model = prepare::prepare(prepare::open_source(path, "", 2), options);
+  runtime::StepRunner runner(model, {{2, choose_isa("")}, {}, true});
+  return runtime::forward(runner, model, tokens, 64).logits;
+}
+
+fs::path artifact_of(const fs::path& source, const std::string& recipe) {
+  const fs::path folder = fs::path(FLARE_BINARY_DIR) / "test_artifacts";
+  fs::create_directories(folder);
+  const fs::path target = folder / (source.filename().string() + "-" + recipe + ".ninfer");
+  prepare::BuildOptions options;
+  options.recipe = recipe;
+  options.force = true;
+  options.threads = 2;
+  prepare::build_artifact(source, target, options);
+  return target;
+}
+
+class Gguf : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(kTwins)) GTEST_SKIP() << "../shared/data/goldens/gguf is absent";
+  }
+  static fs::path file() { return kTwins / (std::string(GetParam()) + ".gguf"); }
+};
+
+TEST_P(Gguf, GivesTheExpectedLogitsFromTheFileAndFromAnArtifact) {
+  const Expected expected(GetParam());
+  ASSERT_FALSE(expected.cases().empty());
+  const fs::path artifact = artifact_of(file(), "keep");
+  for (const std::string& prefix : expected.cases()) {
+    const auto tokens = expected.ids(prefix + "input_ids");
+    const checkpoint::Tensor& want = *expected.find(prefix + "logits");
+    EXPECT_LE(relative_rms(logits_of(file(), tokens, true), want), kExactRms) << prefix;
+    EXPECT_LE(relative_rms(logits_of(artifact, tokens, true), want), kExactRms) << prefix;
+    EXPECT_LE(relative_rms(logits_of(file(), tokens, false), want), kServedRms) << prefix;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Twins, Gguf, testing::ValuesIn(kFiles), [](const auto& info) {
+  std::string name = info.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+std::vector<int32_t> answer(runtime::Engine& engine, std::vector<int32_t> prompt, size_t n) {
+  runtime::Request request;
+  request.prompt = std::move(prompt);
+  request.max_tokens = static_cast<uint32_t>(n);
+  request.sampling.temperature = 0;
+  request.ignore_stop_ids = true;
+  return test::collect(engine, std::move(request)).tokens;
+}
+
+TEST(GgufNano, AnswersAsTheReference) {
+  const fs::path file = kTwins / "nano-bf16.gguf";
+  if (!fs::exists(file)) GTEST_SKIP() << file << " is absent";
+  const Json json = read_json(kShared / "models/nano/greedy.json");
+  for (const bool exact : {true, false}) {
+    prepare::PrepareOptions options;
+    options.exact = exact;
+    options.max_context = 1024;
+    runtime::Engine engine(prepare::prepare(prepare::open_source(file, "", 2), options),
+                           {{2, choose_isa("")}, {}, 64, 0});
+    for (const Json& c : json.at("cases").as_array()) {
+      const auto want = ids_of(c.at("greedy_ids"));
+      const Json::Array& margins = c.at("margins").as_array();
+      const auto got = answer(engine, ids_of(c.at("prompt_ids")), want.size());
+      ASSERT_EQ(got.size(), want.size());
+      const float limit = exact ? kExactMargin : kServedMargin;
+      for (size_t t = 0; t < want.size() && margins[t].as_double() >= limit; ++t)
+        ASSERT_EQ(got[t], want[t]) << "token " << t << (exact ? " exact" : " served");
+    }
+  }
+}
+
+class GgufStories : public testing::TestWithParam<const char*> {};
+
+TEST_P(GgufStories, TellTheThreeStoriesTokenForToken) {
+  const fs::path folder = kShared / "models/stories260k";
+  if (!fs::exists(folder)) GTEST_SKIP() << folder << " is absent";
+  prepare::PrepareOptions options;
+  options.exact = true;
+  const fs::path file = folder / fmt::format("stories260k-{}.gguf", GetParam());
+  runtime::Engine engine(prepare::prepare(prepare::open_source(file, "", 2), options),
+                         {{2, choose_isa("")}, {}, 64, 0});
+  const Json stories = read_json(folder / "greedy.json");
+  for (const Json& story : stories.as_array()) {
+    const auto prompt = ids_of(story.at("prompt_ids"));
+    auto want = ids_of(story.at("greedy_ids"));
+    want.erase(want.begin(), want.begin() + static_cast<ptrdiff_t>(prompt.size()));
+    EXPECT_EQ(answer(engine, prompt, want.size()), want);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, GgufStories, testing::Values("f32", "f16"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace flare
