@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <mutex>
 
 #include "base/log.h"
@@ -105,6 +106,8 @@ int run(RunFlags& flags, const CommonFlags& common) {
   check_host(flags);
   flags.http.max_body_bytes = parse_size("--max-body", flags.max_body);
   StopState state;
+  // A server outlives the pipe that read its log.
+  std::signal(SIGPIPE, SIG_IGN);
   const StopSignals signals([&state](int) { state.request_stop(); });
 
   server::App app({.model_ids = flags.model_ids,

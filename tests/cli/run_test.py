@@ -242,6 +242,14 @@ class Queue(unittest.TestCase):
 
 
 class Signals(unittest.TestCase):
+    def test_a_server_outlives_the_reader_of_its_log(self):
+        process = subprocess.Popen([FLARE, "run", "--port", "0"], stderr=subprocess.PIPE, text=True)
+        while not process.stderr.readline().startswith("ready "):
+            self.assertIsNone(process.poll())
+        process.stderr.close()
+        process.send_signal(signal.SIGTERM)  # logs that it drains
+        self.assertEqual(process.wait(PATIENCE_S), 0)
+
     def test_idle_servers_leave_with_zero(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             self.assertEqual(Server(FLARE).stop(number), 0)
