@@ -45,7 +45,7 @@ class Pattern {
   template <typename F>
   void for_each(std::string_view text, MatchScratch& scratch, F&& f) const {
     Cursor cursor;
-    Match match;
+    Match match{};
     while (next(text, cursor, match, scratch)) f(match);
   }
 
