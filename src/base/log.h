@@ -1,4 +1,4 @@
-// The log: one line per record on stderr, from any thread. The only global besides the kernel table.
+// The log: a line a record on stderr, from any thread. The only global besides the kernel table.
 #pragma once
 
 #include <fmt/core.h>
