@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "prepare/import/gguf_vocabulary.h"
 #include "prepare/import/import.h"
 #include "prepare/import/tensor_pool.h"
 #include "prepare/recipe/encode.h"
@@ -55,6 +56,7 @@ std::string checkpoint_name(const fs::path& path) {
 
 std::optional<std::string> checkpoint_resource(const checkpoint::Checkpoint& checkpoint,
                                                std::string_view role) {
+  if (checkpoint.gguf() != nullptr) return gguf_resource(*checkpoint.gguf(), role);
   if (auto text = checkpoint.asset(role)) return text;
   if (role != "chat_template.jinja") return std::nullopt;
   const auto config = checkpoint.asset("tokenizer_config.json");

@@ -170,16 +170,20 @@ TEST(GgufNano, AnswersAsTheReference) {
   }
 }
 
+runtime::Engine stories_engine(const std::string& type) {
+  prepare::PrepareOptions options;
+  options.exact = true;
+  const fs::path file = kShared / fmt::format("models/stories260k/stories260k-{}.gguf", type);
+  return runtime::Engine(prepare::prepare(prepare::open_source(file, "", 2), options),
+                         {{2, choose_isa("")}, {}, 64, 0});
+}
+
 class GgufStories : public testing::TestWithParam<const char*> {};
 
 TEST_P(GgufStories, TellTheThreeStoriesTokenForToken) {
   const fs::path folder = kShared / "models/stories260k";
   if (!fs::exists(folder)) GTEST_SKIP() << folder << " is absent";
-  prepare::PrepareOptions options;
-  options.exact = true;
-  const fs::path file = folder / fmt::format("stories260k-{}.gguf", GetParam());
-  runtime::Engine engine(prepare::prepare(prepare::open_source(file, "", 2), options),
-                         {{2, choose_isa("")}, {}, 64, 0});
+  auto engine = stories_engine(GetParam());
   const Json stories = read_json(folder / "greedy.json");
   for (const Json& story : stories.as_array()) {
     const auto prompt = ids_of(story.at("prompt_ids"));
@@ -191,6 +195,20 @@ TEST_P(GgufStories, TellTheThreeStoriesTokenForToken) {
 
 INSTANTIATE_TEST_SUITE_P(Types, GgufStories, testing::Values("f32", "f16"),
                          [](const auto& info) { return std::string(info.param); });
+
+// Rounded weights tell other stories; numpy with the same weights tells which
+// (gguf_stories_oracle.py). Its smallest margin is 0.0046.
+TEST(GgufStoriesQ8, TellWhatNumpyTellsWithTheSameWeights) {
+  const fs::path folder = kShared / "models/stories260k";
+  if (!fs::exists(folder)) GTEST_SKIP() << folder << " is absent";
+  auto engine = stories_engine("q8_0");
+  const Json stories =
+      read_json(fs::path(FLARE_SOURCE_DIR) / "tests/data/gguf/stories260k-q8_0.json");
+  for (const Json& story : stories.as_array()) {
+    const auto want = ids_of(story.at("answer_ids"));
+    EXPECT_EQ(answer(engine, ids_of(story.at("prompt_ids")), want.size()), want);
+  }
+}
 
 }  // namespace
 }  // namespace flare

@@ -1,0 +1,391 @@
+// tokenizer.json and its siblings out of GGUF metadata.
+#include "prepare/import/gguf_vocabulary.h"
+
+#include <algorithm>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json/json.h"
+
+namespace flare::prepare {
+namespace {
+
+using checkpoint::GgufFile;
+using checkpoint::GgufValue;
+
+// tokenizer.ggml.token_type.
+enum TokenType : uint64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4 };
+
+constexpr std::string_view kModelKey = "tokenizer.ggml.model";
+
+// How text is cut before merges apply.
+enum class Cut {
+  kGpt2,        // the pattern of ByteLevel itself
+  kGpt2Digits,  // the same after every digit was cut off
+  kPattern,     // one pattern of the family
+};
+struct PreRow {
+  std::string_view name;  // tokenizer.ggml.pre
+  Cut cut;
+  std::string_view pattern;
+  bool nfc;
+  bool ignore_merges;
+  bool add_bos;  // where tokenizer.ggml.add_bos_token says nothing
+};
+
+constexpr std::string_view kLlama3Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kQwen35Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kTekkenPattern =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+constexpr PreRow kPre[] = {
+    {"default", Cut::kGpt2, {}, false, false, false},
+    {"gpt-2", Cut::kGpt2, {}, false, false, false},
+    {"smollm", Cut::kGpt2Digits, {}, false, false, false},
+    {"starcoder", Cut::kGpt2Digits, {}, false, false, false},
+    {"refact", Cut::kGpt2Digits, {}, false, false, false},
+    {"llama-bpe", Cut::kPattern, kLlama3Pattern, false, true, true},
+    {"llama3", Cut::kPattern, kLlama3Pattern, false, true, true},
+    {"llama-v3", Cut::kPattern, kLlama3Pattern, false, true, true},
+    {"falcon3", Cut::kPattern, kLlama3Pattern, false, true, true},
+    {"smaug-bpe", Cut::kPattern, kLlama3Pattern, false, false, false},
+    {"tekken", Cut::kPattern, kTekkenPattern, false, true, true},
+    {"qwen2", Cut::kPattern, kQwen2Pattern, true, false, false},
+    {"deepseek-r1-qwen", Cut::kPattern, kQwen2Pattern, true, false, false},
+    {"qwen35", Cut::kPattern, kQwen35Pattern, true, false, false},
+};
+
+const PreRow& find_pre(const GgufFile& file) {
+  const auto value = file.find("tokenizer.ggml.pre");
+  if (!value) return kPre[0];
+  std::string known;
+  for (const PreRow& row : kPre) {
+    if (row.name == value->as_string()) return row;
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  throw Error(Code::kSupport, "{} is {}, expected one of {}", value->where(),
+              quote(value->as_string()), known);
+}
+
+// Tokens with their types, as the file lists them.
+struct Vocabulary {
+  std::vector<std::string_view> tokens;
+  std::vector<uint64_t> types;
+};
+
+Vocabulary read_vocabulary(const GgufFile& file) {
+  Vocabulary out;
+  out.tokens = file.at("tokenizer.ggml.tokens").strings();
+  if (const auto types = file.find("tokenizer.ggml.token_type")) {
+    out.types = types->u64s();
+    if (out.types.size() != out.tokens.size())
+      throw Error(Code::kBinding, "{} has {} items, expected one for each of {} tokens",
+                  types->where(), out.types.size(), out.tokens.size());
+  } else {
+    out.types.assign(out.tokens.size(), kNormal);
+  }
+  return out;
+}
+
+// The id under `key`; nullopt where the file has none.
+std::optional<uint64_t> token_id(const GgufFile& file, std::string_view key, size_t n_tokens) {
+  const auto value = file.find(key);
+  if (!value) return std::nullopt;
+  const uint64_t id = value->as_u64();
+  if (id >= n_tokens)
+    throw Error(Code::kBinding, "{} is {}, expected an id below {}", value->where(), id, n_tokens);
+  return id;
+}
+
+bool flag_or(const GgufFile& file, std::string_view key, bool absent) {
+  const auto value = file.find(key);
+  return value ? value->as_bool() : absent;
+}
+
+Json added_tokens(const Vocabulary& vocabulary) {
+  Json::Array out;
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    const uint64_t type = vocabulary.types[id];
+    if (type != kControl && type != kUserDefined && type != kUnknown) continue;
+    out.push_back(Json::object({{"id", id},
+                                {"content", vocabulary.tokens[id]},
+                                {"single_word", false},
+                                {"lstrip", false},
+                                {"rstrip", false},
+                                {"normalized", false},
+                                {"special", type != kUserDefined}}));
+  }
+  return Json(std::move(out));
+}
+
+// Adds bos in front and eos behind where the file asks for them; null otherwise.
+Json post_processor(const GgufFile& file, const Vocabulary& vocabulary, bool add_bos) {
+  const size_t n = vocabulary.tokens.size();
+  const auto bos = token_id(file, "tokenizer.ggml.bos_token_id", n);
+  const auto eos = token_id(file, "tokenizer.ggml.eos_token_id", n);
+  add_bos = flag_or(file, "tokenizer.ggml.add_bos_token", add_bos) && bos;
+  const bool add_eos = flag_or(file, "tokenizer.ggml.add_eos_token", false) && eos;
+  if (!add_bos && !add_eos) return Json();
+  Json special = Json::object();
+  const auto token = [&](uint64_t id, int sequence) {
+    const std::string_view text = vocabulary.tokens[id];
+    special.set(
+        text,
+        Json::object({{"id", text}, {"ids", Json::array({id})}, {"tokens", Json::array({text})}}));
+    return Json::object({{"SpecialToken", Json::object({{"id", text}, {"type_id", sequence}})}});
+  };
+  const auto sequence = [&](const char* name, int id) {
+    Json::Array out;
+    if (add_bos) out.push_back(token(*bos, id));
+    out.push_back(Json::object({{"Sequence", Json::object({{"id", name}, {"type_id", id}})}}));
+    if (add_eos) out.push_back(token(*eos, id));
+    return out;
+  };
+  Json::Array single = sequence("A", 0), pair = single;
+  for (Json& item : sequence("B", 1)) pair.push_back(std::move(item));
+  return Json::object({{"type", "TemplateProcessing"},
+                       {"single", std::move(single)},
+                       {"pair", std::move(pair)},
+                       {"special_tokens", std::move(special)}});
+}
+
+Json byte_level(bool use_regex) {
+  return Json::object({{"type", "ByteLevel"},
+                       {"add_prefix_space", false},
+                       {"trim_offsets", true},
+                       {"use_regex", use_regex}});
+}
+
+Json pre_tokenizer(const PreRow& pre) {
+  if (pre.cut == Cut::kGpt2) return byte_level(true);
+  Json first = pre.cut == Cut::kGpt2Digits
+                   ? Json::object({{"type", "Digits"}, {"individual_digits", true}})
+                   : Json::object({{"type", "Split"},
+                                   {"pattern", Json::object({{"Regex", pre.pattern}})},
+                                   {"behavior", "Isolated"},
+                                   {"invert", false}});
+  return Json::object({{"type", "Sequence"},
+                       {"pretokenizers",
+                        Json::array({std::move(first), byte_level(pre.cut == Cut::kGpt2Digits)})}});
+}
+
+Json bpe(Json::Object vocab, Json::Array merges) {
+  return Json::object({{"type", "BPE"},
+                       {"dropout", Json()},
+                       {"unk_token", Json()},
+                       {"continuing_subword_prefix", Json()},
+                       {"end_of_word_suffix", Json()},
+                       {"fuse_unk", false},
+                       {"byte_fallback", false},
+                       {"ignore_merges", false},
+                       {"vocab", Json(std::move(vocab))},
+                       {"merges", Json(std::move(merges))}});
+}
+
+Json tokenizer_json(Json added, Json normalizer, Json pre, Json post, Json decoder, Json model) {
+  return Json::object({{"version", "1.0"},
+                       {"truncation", Json()},
+                       {"padding", Json()},
+                       {"added_tokens", std::move(added)},
+                       {"normalizer", std::move(normalizer)},
+                       {"pre_tokenizer", std::move(pre)},
+                       {"post_processor", std::move(post)},
+                       {"decoder", std::move(decoder)},
+                       {"model", std::move(model)}});
+}
+
+Json byte_level_tokenizer(const GgufFile& file) {
+  const PreRow& pre = find_pre(file);
+  const Vocabulary vocabulary = read_vocabulary(file);
+  std::unordered_set<std::string_view> added;
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id)
+    if (vocabulary.types[id] == kControl || vocabulary.types[id] == kUserDefined)
+      added.insert(vocabulary.tokens[id]);
+  // An added token is no word of the model, unless merges lead to it.
+  std::unordered_set<std::string> merged;
+  const GgufValue list = file.at("tokenizer.ggml.merges");
+  Json::Array merges;
+  for (const std::string_view merge : list.strings()) {
+    const size_t space = merge.find(' ', 1);
+    if (space == std::string_view::npos || space + 1 == merge.size())
+      throw Error(Code::kDirectory, "{} has {}, two pieces with a space between expected",
+                  list.where(), quote(merge));
+    const std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
+    merges.push_back(Json::array({left, right}));
+    for (const std::string& piece :
+         {std::string(left), std::string(right), std::string(left) + std::string(right)})
+      if (added.contains(piece)) merged.insert(piece);
+  }
+  Json::Object vocab;
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    const std::string token(vocabulary.tokens[id]);
+    if (!added.contains(token) || merged.contains(token)) vocab.emplace_back(token, Json(id));
+  }
+  Json model = bpe(std::move(vocab), std::move(merges));
+  model.set("ignore_merges", pre.ignore_merges);
+  Json normalizer = pre.nfc ? Json::object({{"type", "NFC"}}) : Json();
+  return tokenizer_json(added_tokens(vocabulary), std::move(normalizer), pre_tokenizer(pre),
+                        post_processor(file, vocabulary, pre.add_bos), byte_level(true),
+                        std::move(model));
+}
+
+bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
+
+size_t characters(std::string_view text) {
+  return static_cast<size_t>(std::ranges::count_if(text, begins_character));
+}
+
+// Every way to put a piece together of two others, the best-scored piece first: what SentencePiece
+// merges first.
+Json::Array merges_by_score(const Vocabulary& vocabulary, const std::vector<double>& scores) {
+  std::unordered_map<std::string_view, size_t> ids;
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id)
+    if (vocabulary.types[id] == kNormal) ids.emplace(vocabulary.tokens[id], id);
+  struct Merge {
+    double score;
+    size_t left_length, right_length;
+    std::string_view left, right;
+  };
+  std::vector<Merge> merges;
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    if (vocabulary.types[id] != kNormal) continue;
+    const std::string_view piece = vocabulary.tokens[id];
+    std::vector<std::pair<size_t, size_t>> splits;
+    for (size_t at = 1; at < piece.size(); ++at) {
+      if (!begins_character(piece[at])) continue;
+      const auto left = ids.find(piece.substr(0, at)), right = ids.find(piece.substr(at));
+      if (left != ids.end() && right != ids.end()) splits.emplace_back(left->second, right->second);
+    }
+    std::ranges::sort(splits);
+    for (const auto& [l, r] : splits) {
+      const std::string_view left = vocabulary.tokens[l], right = vocabulary.tokens[r];
+      merges.push_back({scores[id], characters(left), characters(right), left, right});
+    }
+  }
+  std::ranges::stable_sort(merges, [](const Merge& a, const Merge& b) {
+    return std::tie(a.score, a.left_length, a.right_length) >
+           std::tie(b.score, b.left_length, b.right_length);
+  });
+  Json::Array out;
+  for (const Merge& merge : merges) out.push_back(Json::array({merge.left, merge.right}));
+  return out;
+}
+
+Json replace(const char* from, const char* to) {
+  return Json::object(
+      {{"type", "Replace"}, {"pattern", Json::object({{"String", from}})}, {"content", to}});
+}
+
+Json scored_tokenizer(const GgufFile& file) {
+  constexpr const char* kSpace = "\xE2\x96\x81";  // ▁
+  const Vocabulary vocabulary = read_vocabulary(file);
+  const GgufValue list = file.at("tokenizer.ggml.scores");
+  const std::vector<double> scores = list.doubles();
+  if (scores.size() != vocabulary.tokens.size())
+    throw Error(Code::kBinding, "{} has {} items, expected one for each of {} tokens", list.where(),
+                scores.size(), vocabulary.tokens.size());
+  if (std::ranges::any_of(scores, [](double score) { return score != score; }))
+    throw Error(Code::kBinding, "{} holds a NaN, expected numbers", list.where());
+  Json::Object vocab;
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id)
+    vocab.emplace_back(std::string(vocabulary.tokens[id]), Json(id));
+  Json model = bpe(std::move(vocab), merges_by_score(vocabulary, scores));
+  model.set("byte_fallback", true);
+  model.set("fuse_unk", true);
+  if (const auto unknown =
+          token_id(file, "tokenizer.ggml.unknown_token_id", vocabulary.tokens.size()))
+    model.set("unk_token", vocabulary.tokens[*unknown]);
+
+  const bool prefix = flag_or(file, "tokenizer.ggml.add_space_prefix", true);
+  Json::Array normalizers,
+      decoders = {replace(kSpace, " "), Json::object({{"type", "ByteFallback"}}),
+                  Json::object({{"type", "Fuse"}})};
+  if (prefix) {
+    normalizers.push_back(Json::object({{"type", "Prepend"}, {"prepend", kSpace}}));
+    decoders.push_back(
+        Json::object({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}));
+  }
+  normalizers.push_back(replace(" ", kSpace));
+  return tokenizer_json(
+      added_tokens(vocabulary),
+      Json::object({{"type", "Sequence"}, {"normalizers", std::move(normalizers)}}), Json(),
+      post_processor(file, vocabulary, true),
+      Json::object({{"type", "Sequence"}, {"decoders", std::move(decoders)}}), std::move(model));
+}
+
+std::optional<std::string> tokenizer_of(const GgufFile& file) {
+  const GgufValue model = file.at(kModelKey);
+  if (model.as_string() == "gpt2") return byte_level_tokenizer(file).to_text();
+  if (model.as_string() == "llama") return scored_tokenizer(file).to_text();
+  throw Error(Code::kSupport, "{} is {}, only gpt2 and llama are supported", model.where(),
+              quote(model.as_string()));
+}
+
+std::string tokenizer_config(const GgufFile& file) {
+  const auto tokens = file.at("tokenizer.ggml.tokens").strings();
+  Json out = Json::object();
+  const std::pair<const char*, const char*> roles[] = {
+      {"bos_token", "tokenizer.ggml.bos_token_id"},
+      {"eos_token", "tokenizer.ggml.eos_token_id"},
+      {"unk_token", "tokenizer.ggml.unknown_token_id"},
+      {"pad_token", "tokenizer.ggml.padding_token_id"}};
+  for (const auto& [role, key] : roles)
+    if (const auto id = token_id(file, key, tokens.size())) out.set(role, tokens[*id]);
+  return out.to_text();
+}
+
+// Ids that end an answer: those the file names, and control tokens that end a turn or a text in
+// every family that has them.
+std::string generation_config(const GgufFile& file) {
+  constexpr std::string_view kEnds[] = {"<|im_end|>",     "<|eot_id|>", "<|eom_id|>",
+                                        "<|endoftext|>",  "<|end|>",    "</s>",
+                                        "<|end_of_text|>"};
+  const Vocabulary vocabulary = read_vocabulary(file);
+  std::vector<uint64_t> ids;
+  const auto add = [&](uint64_t id) {
+    if (std::ranges::find(ids, id) == ids.end()) ids.push_back(id);
+  };
+  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                          "tokenizer.ggml.eom_token_id"})
+    if (const auto id = token_id(file, key, vocabulary.tokens.size())) add(*id);
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id)
+    if (vocabulary.types[id] == kControl &&
+        std::ranges::find(kEnds, vocabulary.tokens[id]) != std::end(kEnds))
+      add(id);
+  Json out = Json::object();
+  Json::Array list;
+  for (const uint64_t id : ids) list.emplace_back(id);
+  if (!list.empty()) out.set("eos_token_id", std::move(list));
+  const std::pair<const char*, const char*> sampling[] = {{"temperature", "general.sampling.temp"},
+                                                          {"top_p", "general.sampling.top_p"},
+                                                          {"min_p", "general.sampling.min_p"}};
+  for (const auto& [name, key] : sampling)
+    if (const auto value = file.find(key)) out.set(name, value->as_double());
+  if (const auto value = file.find("general.sampling.top_k")) out.set("top_k", value->as_u64());
+  return out.to_text();
+}
+
+}  // namespace
+
+std::optional<std::string> gguf_resource(const GgufFile& file, std::string_view role) {
+  if (role == "chat_template.jinja") {
+    const auto text = file.find("tokenizer.chat_template");
+    return text ? std::optional(std::string(text->as_string())) : std::nullopt;
+  }
+  const auto model = file.find(kModelKey);
+  if (!model || model->as_string() == "none" || model->as_string() == "no_vocab")
+    return std::nullopt;
+  if (role == "tokenizer.json") return tokenizer_of(file);
+  if (role == "tokenizer_config.json") return tokenizer_config(file);
+  if (role == "generation_config.json") return generation_config(file);
+  return std::nullopt;
+}
+
+}  // namespace flare::prepare

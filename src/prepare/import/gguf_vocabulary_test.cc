@@ -1,0 +1,130 @@
+// Vocabularies of GGUF files against the ids that llama.cpp stores beside them, and against the
+// tokenizer.json of the same models.
+#include "prepare/import/gguf_vocabulary.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "base/file.h"
+#include "base/json/json.h"
+#include "frontend/tokenizer/tokenizer.h"
+
+namespace flare::prepare {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::GgufFile;
+using frontend::Tokenizer;
+
+const fs::path kShared = fs::path(FLARE_SOURCE_DIR) / "../shared/data";
+
+Tokenizer tokenizer_of(const GgufFile& file) {
+  return Tokenizer::from_json(*gguf_resource(file, "tokenizer.json"), file.path().string());
+}
+
+std::vector<std::string> split(const std::string& text, const std::string& separator) {
+  std::vector<std::string> out;
+  size_t at = 0;
+  for (size_t end; (end = text.find(separator, at)) != std::string::npos;
+       at = end + separator.size())
+    out.push_back(text.substr(at, end - at));
+  out.push_back(text.substr(at));
+  return out;
+}
+
+class GgufVocabulary : public testing::TestWithParam<const char*> {};
+
+TEST_P(GgufVocabulary, GivesTheIdsThatAreStoredBesideIt) {
+  const fs::path path =
+      kShared / "tokenizers/gguf-vocab" / fmt::format("ggml-vocab-{}.gguf", GetParam());
+  if (!fs::exists(path)) GTEST_SKIP() << path << " is absent";
+  const auto tokenizer = tokenizer_of(GgufFile::open(path));
+  const auto texts = split(read_text_file(path.string() + ".inp"), "\n__ggml_vocab_test__\n");
+  const auto lines = split(read_text_file(path.string() + ".out"), "\n");
+  ASSERT_GE(lines.size(), texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    std::istringstream line(lines[i]);
+    std::vector<int32_t> want;
+    for (int32_t id; line >> id;) want.push_back(id);
+    EXPECT_EQ(tokenizer.encode(texts[i], {false, true}), want) << "text " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, GgufVocabulary,
+                         testing::Values("gpt-2", "starcoder", "refact", "llama-spm"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+void expect_same(const fs::path& gguf, const fs::path& folder,
+                 const std::vector<std::string>& texts) {
+  const auto file = GgufFile::open(gguf);
+  const auto got = tokenizer_of(file);
+  const auto want =
+      Tokenizer::from_json(read_text_file(folder / "tokenizer.json"), folder.string());
+  for (const std::string& text : texts)
+    for (const bool special : {false, true}) {
+      const auto ids = want.encode(text, {special, true});
+      EXPECT_EQ(got.encode(text, {special, true}), ids) << text;
+      EXPECT_EQ(got.decode(ids, false), want.decode(ids, false)) << text;
+      EXPECT_EQ(got.decode(ids, true), want.decode(ids, true)) << text;
+    }
+}
+
+const std::vector<std::string> kTexts = {"",
+                                         " ",
+                                         "Once upon a time",
+                                         "  two  spaces\n\n\tand a tab",
+                                         "Lily and Tim went to the park.",
+                                         "caf\xC3\xA9 \xE2\x82\xAC 12345 \xF0\x9F\x98\x80",
+                                         "e\xCC\x81 combining",
+                                         "<|im_start|>user\nHi<|im_end|>",
+                                         "it's <s>not</s> [x]~"};
+
+TEST(GgufVocabularies, OfNanoAndStoriesAreTheirTokenizerJson) {
+  if (!fs::exists(kShared / "goldens/gguf")) GTEST_SKIP() << "../shared/data is absent";
+  expect_same(kShared / "goldens/gguf/nano-bf16.gguf", fs::path(FLARE_SOURCE_DIR) / "models/nano",
+              kTexts);
+  expect_same(kShared / "models/stories260k/stories260k-f16.gguf",
+              kShared / "models/stories260k/hf-f32", kTexts);
+}
+
+TEST(GgufVocabularies, TemplateAndEndsOfNanoAreThoseOfItsFolder) {
+  const fs::path path = kShared / "goldens/gguf/nano-bf16.gguf";
+  if (!fs::exists(path)) GTEST_SKIP() << path << " is absent";
+  const auto file = GgufFile::open(path);
+  const fs::path folder = fs::path(FLARE_SOURCE_DIR) / "models/nano";
+  EXPECT_EQ(gguf_resource(file, "chat_template.jinja"),
+            read_text_file(folder / "chat_template.jinja"));
+  const Json got = parse_json(*gguf_resource(file, "generation_config.json"), "got");
+  const Json want = parse_json(read_text_file(folder / "generation_config.json"), "want");
+  EXPECT_EQ(got.at("eos_token_id"), want.at("eos_token_id"));
+  EXPECT_EQ(got.at("top_k"), want.at("top_k"));
+  EXPECT_NEAR(got.at("top_p").as_double(), want.at("top_p").as_double(), 1e-6);
+  EXPECT_NEAR(got.at("temperature").as_double(), want.at("temperature").as_double(), 1e-6);
+  const Json config = parse_json(*gguf_resource(file, "tokenizer_config.json"), "config");
+  EXPECT_EQ(config.at("eos_token"), Json("<|im_end|>"));
+}
+
+TEST(GgufVocabularies, OtherTypesAndPatternsAreRefusedByName) {
+  for (const auto& [name, part] :
+       {std::pair{"bert-bge", "is 'bert', only gpt2 and llama"},
+        std::pair{"deepseek-llm", "is 'deepseek-llm', expected one of"}}) {
+    const fs::path path =
+        kShared / "tokenizers/gguf-vocab" / fmt::format("ggml-vocab-{}.gguf", name);
+    if (!fs::exists(path)) GTEST_SKIP() << path << " is absent";
+    try {
+      gguf_resource(GgufFile::open(path), "tokenizer.json");
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kSupport);
+      EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flare::prepare
