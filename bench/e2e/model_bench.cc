@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 struct Arguments {
   std::string model, recipe, isa;
   int threads = 0;
-  uint32_t prompt = 512, decode = 32;
+  uint32_t prompt = 512, decode = 32, sequences = 1;
   int repetitions = 5;
 };
 
@@ -55,7 +55,7 @@ int run(const Arguments& a) {
   const int threads = a.threads > 0 ? a.threads : static_cast<int>(usable_cores().size());
   prepare::PrepareOptions options;
   options.max_context = 4096;
-  options.max_concurrency = 1;
+  options.max_concurrency = a.sequences;
   options.prefill_chunk = a.prompt;
   const auto loading = Clock::now();
   const package::PreparedModel model =
@@ -77,16 +77,22 @@ int run(const Arguments& a) {
     const double now_dram = read_bandwidth(team, memory);
     const double now_int8 = peak_operations(team, isa, Arithmetic::kInt8);
     const double now_bf16 = peak_operations(team, isa, Arithmetic::kBf16);
-    runtime::SequenceMemory sequence = runner.new_sequence();
-    auto begin = Clock::now();
-    const runtime::StepEntry prompt{&sequence, tokens, true};
-    runner.step({&prompt, 1});
-    const double prefill_seconds = seconds_since(begin);
-    begin = Clock::now();
+    std::vector<runtime::SequenceMemory> sequences;
+    double prefill_seconds = 0;
+    for (uint32_t i = 0; i < a.sequences; ++i) {
+      sequences.push_back(runner.new_sequence());
+      const auto begin = Clock::now();
+      const runtime::StepEntry prompt{&sequences.back(), tokens, true};
+      runner.step({&prompt, 1});
+      prefill_seconds += seconds_since(begin) / a.sequences;
+    }
+    const auto begin = Clock::now();
+    std::vector<runtime::StepEntry> entries;
     for (uint32_t i = 0; i < a.decode; ++i) {
-      const runtime::StepEntry one{&sequence, std::span(tokens).subspan(i % tokens.size(), 1),
-                                   true};
-      runner.step({&one, 1});
+      entries.clear();
+      for (runtime::SequenceMemory& sequence : sequences)
+        entries.push_back({&sequence, std::span(tokens).subspan(i % tokens.size(), 1), true});
+      runner.step(entries);
     }
     const double decode_seconds = seconds_since(begin) / a.decode;
     if (r == 0) continue;  // first touch of pages and caches
@@ -110,8 +116,10 @@ int run(const Arguments& a) {
       a.prompt, median(prefill), prefill_ops / 1e9, 100 * prefill_ops / median(int8),
       100 * prefill_ops / median(bf16));
   const double decode_bytes = median(decode) * work.weight_bytes;
-  fmt::print("decode: {:.1f} tok/s, {:.1f} GB/s of weights = {:.0f} % of read bandwidth\n",
-             median(decode), decode_bytes / 1e9, 100 * decode_bytes / median(dram));
+  fmt::print(
+      "decode of {} at once: {:.1f} steps/s, {:.1f} GB/s of weights = {:.0f} % of read "
+      "bandwidth\n",
+      a.sequences, median(decode), decode_bytes / 1e9, 100 * decode_bytes / median(dram));
   return 0;
 }
 
@@ -131,14 +139,16 @@ int main(int argc, char** argv) {
       a.threads = std::atoi(value().c_str());
     } else if (flag == "--prompt") {
       a.prompt = static_cast<uint32_t>(std::max(1, std::atoi(value().c_str())));
+    } else if (flag == "--sequences") {
+      a.sequences = static_cast<uint32_t>(std::max(1, std::atoi(value().c_str())));
     } else {
       a.model = flag;
     }
   }
   if (a.model.empty()) {
-    fmt::print(
-        stderr,
-        "usage: bench_model MODEL [--recipe NAME] [--threads N] [--isa LEVEL] [--prompt N]\n");
+    fmt::print(stderr,
+               "usage: bench_model MODEL [--recipe NAME] [--threads N] [--isa LEVEL] [--prompt N] "
+               "[--sequences N]\n");
     return 2;
   }
   try {
