@@ -27,7 +27,7 @@ fs::path model_path(const std::string& argument) {
   if (!fs::exists(argument, ignored))
     throw Error(Code::kNotFound,
                 "MODEL {}: no such file or folder, expected a checkpoint folder, a .safetensors "
-                "file or a .ninfer artifact",
+                "or GGUF file or a .ninfer artifact",
                 quote(argument))
         .set_hint("check the path, or leave MODEL out for the bundled model");
   return argument;
@@ -37,7 +37,8 @@ fs::path model_path(const std::string& argument) {
 
 void add_model_flags(CLI::App& app, ModelFlags* flags) {
   app.add_option("MODEL", flags->model,
-                 "checkpoint folder, .safetensors file or .ninfer artifact (the bundled nano)")
+                 "checkpoint folder, .safetensors or .gguf file, or .ninfer artifact (the bundled "
+                 "nano)")
       ->type_name("");
   app.add_option("--recipe", flags->recipe,
                  "number formats for a checkpoint: keep, bf16, q8, q4 (keep)")

@@ -110,7 +110,8 @@ std::function<int()> declare_build(CLI::App& app, const CommonFlags& common) {
   std::string recipes;
   for (const std::string& name : prepare::recipe_names())
     recipes += (recipes.empty() ? "" : ", ") + name;
-  app.add_option("SOURCE", flags->source, "checkpoint folder or .safetensors file")->required();
+  app.add_option("SOURCE", flags->source, "checkpoint folder, .safetensors or .gguf file")
+      ->required();
   app.add_option("--output", flags->output, "artifact to write")
       ->type_name("FILE.ninfer")
       ->required();

@@ -25,6 +25,7 @@ Examples:
   ignition inspect nano.ninfer
   ignition inspect nano.ninfer --objects
   ignition inspect models/nano --json
+  ignition inspect model.gguf --objects
 
 Exit codes: 0 done, 2 usage, 3 file missing, 4 file invalid)";
 
@@ -327,6 +328,86 @@ class CheckpointView {
   Totals totals_;
 };
 
+// A GGUF file: architecture, tensors by type, metadata.
+class GgufView {
+ public:
+  GgufView(const checkpoint::GgufFile& file, const Flags& flags) : file_(file), flags_(flags) {
+    for (const checkpoint::GgufTensor& tensor : file_.tensors()) {
+      Total& total = totals_[std::string(tensor.type->name)];
+      ++total.objects;
+      total.weights = checked_add(total.weights, codec::element_count(tensor.shape));
+      total.bytes += tensor.bytes.size();
+    }
+  }
+
+  Json json() const {
+    Json metadata = Json::object();
+    for (const std::string_view key : file_.keys()) metadata.set(key, shown(key));
+    Json out = Json::object({{"kind", "gguf"},
+                             {"file", file_.path().string()},
+                             {"version", file_.version()},
+                             {"bytes", file_.mapping().bytes().size()},
+                             {"metadata", std::move(metadata)},
+                             {"tensors", file_.tensors().size()},
+                             {"formats", totals_json(totals_)}});
+    if (!flags_.objects) return out;
+    Json::Array objects;
+    for (const checkpoint::GgufTensor& tensor : file_.tensors()) {
+      Json::Array shape;
+      for (uint64_t n : tensor.shape) shape.emplace_back(n);
+      objects.push_back(Json::object({{"id", tensor.name},
+                                      {"shape", shape},
+                                      {"format", tensor.type->name},
+                                      {"bytes", tensor.bytes.size()}}));
+    }
+    out.set("objects", objects);
+    return out;
+  }
+
+  std::string text() const {
+    std::string out = fmt::format("{}  GGUF version {}, {}\n", file_.path().string(),
+                                  file_.version(), human_bytes(file_.mapping().bytes().size()));
+    out += totals_text(totals_) + "metadata\n";
+    for (const std::string_view key : file_.keys()) {
+      const Json value = shown(key);
+      out += fmt::format("  {:<44} {}\n", plain(key),
+                         value.is_string() ? value.as_string() : value.to_text());
+    }
+    if (!flags_.objects) return out;
+    out += "\ntensors\n";
+    for (const checkpoint::GgufTensor& tensor : file_.tensors())
+      out += fmt::format("  {:<60} {:<8} {:<18} {:>12} bytes\n", plain(tensor.name),
+                         tensor.type->name, shape_text(tensor.shape), tensor.bytes.size());
+    return out;
+  }
+
+ private:
+  // Foreign text on one line, shortened.
+  static std::string plain(std::string_view text) {
+    const std::string quoted = quote(text);
+    return quoted.substr(1, quoted.size() - 2);
+  }
+
+  // A number, truth value or text; of a list, what it is a list of.
+  Json shown(std::string_view key) const {
+    using checkpoint::GgufKind;
+    const checkpoint::GgufValue value = file_.at(key);
+    if (value.is_array())
+      return fmt::format("{} × {}", value.size(), gguf_kind_name(value.element_kind()));
+    if (value.kind() == GgufKind::kString) return plain(value.as_string());
+    if (value.kind() == GgufKind::kBool) return value.as_bool();
+    const double number = value.as_double();
+    const bool real = value.kind() == GgufKind::kF32 || value.kind() == GgufKind::kF64;
+    constexpr double kMostExact = 9e15;
+    if (real || number < 0 || number > kMostExact) return number;
+    return value.as_u64();
+  }
+
+  const checkpoint::GgufFile& file_;
+  const Flags& flags_;
+  Totals totals_;
+};
+
 int run(const Flags& flags, const CommonFlags& common) {
   const fs::path path = flags.file;
   std::error_code error;
@@ -345,6 +426,15 @@ int run(const Flags& flags, const CommonFlags& common) {
     print_result(common, view.json(), view.text());
     return 0;
   }
+  if (fs::exists(path, error) && checkpoint::is_gguf(path)) {
+    if (flags.bindings || flags.uses)
+      throw Error(Code::kUsage, "{}: a GGUF file has no bindings or uses, expected --objects only",
+                  flags.file);
+    const auto file = checkpoint::GgufFile::open(path);
+    const GgufView view(file, flags);
+    print_result(common, view.json(), view.text());
+    return 0;
+  }
   const auto reader = artifact::Reader::open(path);
   const ArtifactView view(reader, flags);
   print_result(common, view.json(), view.text());
@@ -355,7 +445,7 @@ int run(const Flags& flags, const CommonFlags& common) {
 
 std::function<int()> declare_inspect(CLI::App& app, const CommonFlags& common) {
   auto flags = std::make_shared<Flags>();
-  app.add_option("FILE", flags->file, "artifact, .safetensors file or checkpoint folder")
+  app.add_option("FILE", flags->file, "artifact, checkpoint folder, .safetensors or .gguf file")
       ->required();
   app.add_flag("--objects", flags->objects, "list every stored tensor and resource");
   app.add_flag("--bindings", flags->bindings, "list every parameter and where it lies");

@@ -87,6 +87,7 @@ std::optional<uint64_t> count_at(GgufKind kind, const std::byte* p) {
 std::optional<double> number_at(GgufKind kind, const std::byte* p) {
   if (kind == GgufKind::kF32) return load_le<float>(p);
   if (kind == GgufKind::kF64) return load_le<double>(p);
+  if (kind == GgufKind::kU64) return static_cast<double>(load_le<uint64_t>(p));
   const auto value = integer_at(kind, p);
   if (!value) return std::nullopt;
   return static_cast<double>(*value);

@@ -151,6 +151,7 @@ TEST(Gguf, ValuesOfEveryKindAndTensorsInPlace) {
     EXPECT_EQ(file.at("a.u16").as_u64(), 65535u);
     EXPECT_EQ(file.at("a.i64").as_u64(), 1u);
     EXPECT_EQ(file.at("a.f32").as_double(), 0.5);
+    EXPECT_EQ(file.at("a.u64").as_double(), 0x1p64);
     EXPECT_TRUE(file.at("a.yes").as_bool());
     EXPECT_EQ(file.at("a.text").as_string(), "caf\xC3\xA9");
     EXPECT_EQ(file.at("a.texts").strings(), (std::vector<std::string_view>{"x", "", "zz"}));

@@ -197,7 +197,7 @@ INSTANTIATE_TEST_SUITE_P(Types, GgufStories, testing::Values("f32", "f16"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Rounded weights tell other stories; numpy with the same weights tells which
-// (gguf_stories_oracle.py). Its smallest margin is 0.0046.
+// (tools/gguf_stories_oracle.py). Its smallest margin is 0.0046.
 TEST(GgufStoriesQ8, TellWhatNumpyTellsWithTheSameWeights) {
   const fs::path folder = kShared / "models/stories260k";
   if (!fs::exists(folder)) GTEST_SKIP() << folder << " is absent";
