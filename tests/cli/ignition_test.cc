@@ -120,6 +120,28 @@ TEST_F(Ignition, TakesEveryGoldenCheckpointThroughEveryCommand) {
   }
 }
 
+TEST_F(Ignition, TakesGgufFilesAsItTakesCheckpoints) {
+  const fs::path folder = kShared / "goldens/gguf";
+  if (!fs::exists(folder)) GTEST_SKIP() << folder << " is absent";
+  const std::string file = (folder / "qwen3_wide-q4_k.gguf").string();
+  const std::string built = out("wide.ninfer");
+  EXPECT_EQ(run({"build", file, "--output", built, "--recipe", "keep"}).exit_code, 0);
+  EXPECT_EQ(run({"verify", built}).exit_code, 0);
+  const Outcome artifact = run({"inspect", built});
+  EXPECT_NE(artifact.out.find("gguf_q4_k"), std::string::npos) << artifact.out;
+  const Outcome gguf = run({"inspect", file, "--json", "--objects"});
+  ASSERT_EQ(gguf.exit_code, 0) << gguf.err;
+  const Json result = parse_json(gguf.out, "inspect").at("result");
+  EXPECT_EQ(result.at("kind").as_string(), "gguf");
+  EXPECT_EQ(result.at("metadata").at("general.architecture").as_string(), "qwen3");
+  EXPECT_EQ(result.at("objects").as_array().size(), result.at("tensors").as_u64());
+  fs::remove(built);
+  const std::string hostile =
+      (fs::path(FLARE_SOURCE_DIR) / "tests/data/malformed/gguf_dup_key.gguf").string();
+  expect_refused({"inspect", hostile}, 4, {"gguf_dup_key.gguf", "general.architecture", "twice"});
+  expect_refused({"build", hostile, "--output", out("x.ninfer")}, 4, {"gguf_dup_key.gguf"});
+}
+
 TEST_F(Ignition, RefusesToReplaceWithoutForce) {
   const std::string nano = kNano.string(), made = out("made.ninfer");
   ASSERT_EQ(run({"build", nano, "--output", made}).exit_code, 0);

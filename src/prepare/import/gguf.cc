@@ -117,6 +117,9 @@ Json llama3_rope(const checkpoint::Tensor& divisors, double theta, const std::st
     return std::pow(theta, -static_cast<double>(i) / static_cast<double>(n)) /
            (2 * std::numbers::pi);
   };
+  bool all_one = true;
+  for (uint64_t i = 0; i < n; ++i) all_one &= stored(i) == 1;
+  if (all_one) return Json::object({{"rope_type", "default"}});
   const double factor = stored(n - 1);
   double context = 0;
   for (uint64_t i = 0; i < n; ++i) {
@@ -183,6 +186,9 @@ void read_common(Keys& keys, const Family& family, const checkpoint::Checkpoint&
   out.head_dim = keys.count_or("attention.key_length", hidden / heads);
   keys.expect_count("attention.value_length", out.head_dim, "the key length");
   keys.ignore("vocab_size");
+  keys.ignore("tensor_data_layout");
+  if (const auto causal = keys.find("attention.causal"); causal && !causal->as_bool())
+    throw Error(Code::kSupport, "{} is false, only true is supported", causal->where());
   out.config =
       Json::object({{"architectures", Json::array({family.architecture})},
                     {"model_type", family.model_type},
@@ -380,6 +386,9 @@ void check_vector(const std::string& where, const ImportedParameter& parameter) 
 
 GgufConfig read_gguf_config(const checkpoint::Checkpoint& checkpoint) {
   const GgufFile& file = *checkpoint.gguf();
+  if (const auto parts = file.find("split.count"); parts && parts->as_u64() > 1)
+    throw Error(Code::kSupport, "{} is {}: one part of several, a whole model in one file expected",
+                parts->where(), parts->as_u64());
   const Family& family = family_of(file);
   Keys keys(file, family.gguf);
   GgufConfig out;

@@ -257,6 +257,12 @@ Json::Array merges_by_score(const Vocabulary& vocabulary, const std::vector<doub
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     if (vocabulary.types[id] != kNormal) continue;
     const std::string_view piece = vocabulary.tokens[id];
+    // Splitting is quadratic; no vocabulary has a word of this length.
+    constexpr size_t kLongest = 4096;
+    if (piece.size() > kLongest)
+      throw Error(Code::kSupport,
+                  "tokenizer.ggml.tokens: token {} has {} bytes, at most {} expected", id,
+                  piece.size(), kLongest);
     std::vector<std::pair<size_t, size_t>> splits;
     for (size_t at = 1; at < piece.size(); ++at) {
       if (!begins_character(piece[at])) continue;

@@ -55,9 +55,12 @@ Json provenance_of(const checkpoint::Checkpoint& checkpoint, const Recipe& recip
   const checkpoint::GgufFile* gguf = checkpoint.gguf();
   if (gguf != nullptr) files.emplace_back(gguf->path().filename().string());
   const char* kind = gguf != nullptr ? "gguf" : "safetensors";
+  const char* encoder = recipe.projection                ? "grouped_absmax"
+                        : recipe.keep && gguf != nullptr ? "import_encoded"
+                                                         : "cast_direct";
   return Json::object({{"source", Json::object({{"kind", kind}, {"files", files}})},
                        {"recipe", recipe.name},
-                       {"encoder", recipe.projection ? "grouped_absmax" : "cast_direct"},
+                       {"encoder", encoder},
                        {"tool", fmt::format("ignition {}", kVersion)}});
 }
 

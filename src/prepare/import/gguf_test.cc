@@ -1,0 +1,293 @@
+// GGUF files imported: the order and numbers of every tensor that the converter changed, refusals
+// by name, and hostile metadata.
+#include "prepare/import/gguf.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/test_support.h"
+#include "checkpoint/gguf_fixture.h"
+#include "prepare/checkpoint_source.h"
+
+namespace flare::prepare {
+namespace {
+
+using checkpoint::test::GgufBuilder;
+using checkpoint::test::GgufBytes;
+
+constexpr uint32_t kF32 = 0, kQ8_0 = 8, kQ4K = 12;
+
+uint64_t product(const std::vector<uint64_t>& shape) {
+  uint64_t n = 1;
+  for (uint64_t d : shape) n *= d;
+  return n;
+}
+
+// Element i is first + i.
+std::string counting(const std::vector<uint64_t>& shape, float first) {
+  GgufBytes out;
+  for (uint64_t i = 0; i < product(shape); ++i) out.number(first + static_cast<float>(i));
+  return out.all();
+}
+
+void f32_tensor(GgufBuilder& b, const std::string& name, const std::vector<uint64_t>& shape,
+                float first = 0) {
+  b.tensor(name, shape, kF32, counting(shape, first));
+}
+
+void common_keys(GgufBuilder& b, const std::string& architecture) {
+  b.text("general.architecture", architecture);
+  const std::string a = architecture + ".";
+  b.u32(a + "block_count", 1).u32(a + "context_length", 64).u32(a + "embedding_length", 8);
+  b.u32(a + "feed_forward_length", 12).u32(a + "attention.head_count", 2);
+  b.u32(a + "attention.head_count_kv", 1).f32(a + "attention.layer_norm_rms_epsilon", 1e-5f);
+  b.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "qwen2");
+  b.texts("tokenizer.ggml.tokens", {"a", "b", "ab", "<end>"});
+  b.u32s("tokenizer.ggml.token_type", {1, 1, 1, 3});
+  b.texts("tokenizer.ggml.merges", {"a b"}).u32("tokenizer.ggml.eos_token_id", 3);
+}
+
+void mlp(GgufBuilder& b) {
+  f32_tensor(b, "blk.0.ffn_gate.weight", {12, 8});
+  f32_tensor(b, "blk.0.ffn_up.weight", {12, 8});
+  f32_tensor(b, "blk.0.ffn_down.weight", {8, 12});
+}
+
+GgufBuilder tiny_llama() {
+  GgufBuilder b;
+  common_keys(b, "llama");
+  f32_tensor(b, "token_embd.weight", {4, 8});
+  f32_tensor(b, "output_norm.weight", {8}, 1);
+  f32_tensor(b, "blk.0.attn_norm.weight", {8}, 1);
+  f32_tensor(b, "blk.0.attn_q.weight", {8, 8});
+  f32_tensor(b, "blk.0.attn_k.weight", {4, 8}, 100);
+  f32_tensor(b, "blk.0.attn_v.weight", {4, 8}, 200);
+  f32_tensor(b, "blk.0.attn_output.weight", {8, 8});
+  f32_tensor(b, "blk.0.ffn_norm.weight", {8}, 1);
+  mlp(b);
+  return b;
+}
+
+// One Gated DeltaNet layer: heads of 8 and 32 values, nk key heads and nv value heads.
+constexpr uint64_t kNk = 2, kNv = 4, kDk = 8, kDv = 32;
+constexpr uint64_t kKeys = kNk * kDk, kValues = kNv * kDv, kChannels = 2 * kKeys + kValues;
+
+GgufBuilder tiny_qwen35() {
+  GgufBuilder b;
+  common_keys(b, "qwen35");
+  b.u32("qwen35.ssm.conv_kernel", 4).u32("qwen35.ssm.state_size", kDk);
+  b.u32("qwen35.ssm.group_count", kNk).u32("qwen35.ssm.time_step_rank", kNv);
+  b.u32("qwen35.ssm.inner_size", kValues).u32("qwen35.rope.dimension_count", 4);
+  b.u32s("qwen35.rope.dimension_sections", {1, 1, 0, 0});
+  b.flags("qwen35.attention.recurrent_layers", {true});
+  f32_tensor(b, "token_embd.weight", {4, 8});
+  f32_tensor(b, "output_norm.weight", {8}, 1);
+  f32_tensor(b, "blk.0.attn_norm.weight", {8}, 1);
+  f32_tensor(b, "blk.0.post_attention_norm.weight", {8}, 1);
+  f32_tensor(b, "blk.0.attn_qkv.weight", {kChannels, 8});
+  f32_tensor(b, "blk.0.attn_gate.weight", {kValues, 8});
+  f32_tensor(b, "blk.0.ssm_alpha.weight", {kNv, 8});
+  f32_tensor(b, "blk.0.ssm_beta.weight", {kNv, 8}, 500);
+  GgufBytes decay;
+  for (uint64_t i = 0; i < kNv; ++i) decay.number(-std::exp(static_cast<float>(i)));
+  b.tensor("blk.0.ssm_a", {kNv}, kF32, decay.all());
+  f32_tensor(b, "blk.0.ssm_dt.bias", {kNv}, 30);
+  f32_tensor(b, "blk.0.ssm_conv1d.weight", {kChannels, 4});
+  f32_tensor(b, "blk.0.ssm_norm.weight", {kDv}, 7);
+  GgufBytes blocks;
+  for (uint64_t row = 0; row < 8; ++row)
+    for (uint64_t head = 0; head < kNv; ++head) {
+      blocks.number<uint16_t>(0x3C00);  // 1
+      for (uint64_t i = 0; i < kDv; ++i)
+        blocks.number(static_cast<int8_t>((row * 40 + head * 32 + i) % 120));
+    }
+  b.tensor("blk.0.ssm_out.weight", {8, kValues}, kQ8_0, blocks.all());
+  mlp(b);
+  return b;
+}
+
+class Opened {
+ public:
+  explicit Opened(const GgufBuilder& file)
+      : source_(folder_.write("model.gguf", file.bytes()), "", 1) {}
+  std::vector<float> values(const std::string& name, uint64_t n) { return source_.values(name, n); }
+  CheckpointSource& source() { return source_; }
+
+ private:
+  TemporaryFolder folder_;
+  CheckpointSource source_;
+};
+
+// Where the file keeps value head `head` of the parameter (quantised_checkpoints.md §8.5).
+uint64_t tiled(uint64_t head) {
+  const uint64_t per_key = kNv / kNk;
+  return head % per_key * kNk + head / per_key;
+}
+
+TEST(GgufLlama, HalvesOfRotatedHeadsLieOneAfterTheOther) {
+  Opened model(tiny_llama());
+  const auto query = model.values("text/layers/0/attention/query", 64);
+  // Row p·2 + j of a head of 4 is stored at 2j + p.
+  const int stored[] = {0, 2, 1, 3, 4, 6, 5, 7};
+  for (int row = 0; row < 8; ++row)
+    for (int c = 0; c < 8; ++c)
+      EXPECT_EQ(query[static_cast<size_t>(row * 8 + c)], static_cast<float>(stored[row] * 8 + c));
+  const auto key = model.values("text/layers/0/attention/key", 32);
+  EXPECT_EQ(key[8], 100 + 2 * 8);
+  const auto value = model.values("text/layers/0/attention/value", 32);
+  EXPECT_EQ(value[8], 200 + 8);
+  EXPECT_EQ(model.values("text/layers/0/input_norm", 8)[0], 1);
+  EXPECT_EQ(model.source().config("text").at("tie_word_embeddings"), Json(true));
+}
+
+TEST(GgufQwen35, ValueHeadsAreGroupedByKeyHead) {
+  Opened model(tiny_qwen35());
+  const std::string l = "text/layers/0/gdn/";
+  const auto value = model.values(l + "value", kValues * 8);
+  const auto z = model.values(l + "z", kValues * 8);
+  const auto a = model.values(l + "a_projection", kNv * 8);
+  const auto b = model.values(l + "b_projection", kNv * 8);
+  const auto a_log = model.values(l + "a_log", kNv);
+  const auto dt = model.values(l + "dt_bias", kNv);
+  for (uint64_t head = 0; head < kNv; ++head) {
+    const uint64_t from = tiled(head);
+    EXPECT_NEAR(a_log[head], static_cast<float>(from), 1e-6);
+    EXPECT_EQ(dt[head], static_cast<float>(30 + from));
+    EXPECT_EQ(a[head * 8], static_cast<float>(from * 8));
+    EXPECT_EQ(b[head * 8 + 3], static_cast<float>(500 + from * 8 + 3));
+    for (uint64_t i = 0; i < kDv; ++i) {
+      const uint64_t row = head * kDv + i, stored = from * kDv + i;
+      EXPECT_EQ(value[row * 8], static_cast<float>((2 * kKeys + stored) * 8));
+      EXPECT_EQ(z[row * 8 + 7], static_cast<float>(stored * 8 + 7));
+    }
+  }
+  EXPECT_EQ(model.values(l + "query", kKeys * 8)[8], 8);
+  EXPECT_EQ(model.values(l + "key", kKeys * 8)[0], static_cast<float>(kKeys * 8));
+}
+
+TEST(GgufQwen35, ConvolutionChannelsFollowTheirHeads) {
+  Opened model(tiny_qwen35());
+  const auto taps = model.values("text/layers/0/gdn/convolution", 4 * kChannels);
+  for (uint64_t t = 0; t < 4; ++t)
+    for (uint64_t c = 0; c < kChannels; ++c) {
+      uint64_t from = c;
+      if (c >= 2 * kKeys) {
+        const uint64_t v = c - 2 * kKeys;
+        from = 2 * kKeys + tiled(v / kDv) * kDv + v % kDv;
+      }
+      ASSERT_EQ(taps[t * kChannels + c], static_cast<float>(from * 4 + t)) << t << " " << c;
+    }
+}
+
+TEST(GgufQwen35, BlocksOfTheOutputMoveWholeAndKeepTheirBits) {
+  Opened model(tiny_qwen35());
+  const auto matrix = model.source().matrix("text/layers/0/gdn/output", {8, kValues});
+  ASSERT_EQ(matrix.segments.size(), 1u);
+  EXPECT_EQ(matrix.segments[0].format, codec::FormatId::kGgufQ8_0);
+  const auto out = model.values("text/layers/0/gdn/output", 8 * kValues);
+  for (uint64_t row = 0; row < 8; ++row)
+    for (uint64_t c = 0; c < kValues; ++c)
+      ASSERT_EQ(out[row * kValues + c],
+                static_cast<float>((row * 40 + tiled(c / kDv) * 32 + c % kDv) % 120));
+}
+
+TEST(GgufQwen35, NormsLoseTheOneThatWasAddedButNotThatOfTheGates) {
+  Opened model(tiny_qwen35());
+  for (const char* name :
+       {"text/final_norm", "text/layers/0/input_norm", "text/layers/0/post_attention_norm"})
+    EXPECT_EQ(model.values(name, 8)[3], 3) << name;
+  EXPECT_EQ(model.values("text/layers/0/gdn/norm", kDv)[0], 7);
+}
+
+void expect_refused(const GgufBuilder& file, Code code, const std::vector<std::string>& parts) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("model.gguf", file.bytes());
+  const Error error = error_of([&] { open_source(path, "", 1); });
+  EXPECT_EQ(code_name(error.code()), code_name(code)) << error.message();
+  EXPECT_NE(error.message().find("model.gguf"), std::string::npos) << error.message();
+  for (const std::string& part : parts)
+    EXPECT_NE(error.message().find(part), std::string::npos) << part << " in " << error.message();
+}
+
+TEST(GgufRefused, WhatIsUnknownMissingOrLeftOverIsNamed) {
+  expect_refused(tiny_llama().text("general.architecture", "mamba"), Code::kSupport,
+                 {"'mamba'", "llama, qwen2, qwen3, qwen35"});
+  expect_refused(tiny_llama().u32("llama.expert_count", 8), Code::kBinding,
+                 {"unknown key 'llama.expert_count'"});
+  expect_refused(tiny_llama().remove("llama.block_count"), Code::kDirectory,
+                 {"'llama.block_count' is missing"});
+  expect_refused(tiny_llama().text("llama.block_count", "x"), Code::kDirectory,
+                 {"llama.block_count", "integer"});
+  expect_refused(tiny_llama().u32("llama.attention.head_count", 0), Code::kBinding,
+                 {"llama.attention.head_count", "0"});
+  expect_refused(tiny_llama().u32("llama.rope.dimension_count", 2), Code::kSupport,
+                 {"rope.dimension_count", "4"});
+  expect_refused(tiny_llama().text("llama.rope.scaling.type", "longrope"), Code::kSupport,
+                 {"longrope"});
+  expect_refused(tiny_llama().u32("split.count", 3), Code::kSupport, {"split.count", "3"});
+  expect_refused(tiny_llama().remove_tensor("blk.0.ffn_up.weight"), Code::kBinding,
+                 {"'blk.0.ffn_up.weight' is missing", "[12, 8]"});
+  GgufBuilder file = tiny_llama();
+  f32_tensor(file, "blk.0.ffn_up.weight", {8, 12});
+  expect_refused(file, Code::kBinding, {"'blk.0.ffn_up.weight' has shape [8, 12]", "[12, 8]"});
+  file = tiny_llama();
+  f32_tensor(file, "blk.0.extra.weight", {8});
+  expect_refused(file, Code::kBinding, {"'blk.0.extra.weight' is left over"});
+  file = tiny_llama();
+  file.tensor("blk.0.attn_norm.weight", {32}, 24, std::string(32, '\0'));
+  expect_refused(file, Code::kBinding, {"'blk.0.attn_norm.weight' has shape [32]"});
+  file = tiny_llama();
+  file.tensor("blk.0.ffn_up.weight", {1, 256}, 20, std::string(8 * 18, '\0'));
+  expect_refused(file, Code::kSupport, {"'blk.0.ffn_up.weight' is IQ4_NL", "Q6_K"});
+}
+
+TEST(GgufRefused, ColumnsDoNotMoveInsideABlock) {
+  GgufBuilder file = tiny_qwen35();
+  // Four heads of 64: a block of q4_k spans all of them.
+  constexpr uint64_t values = 4 * 64, channels = 2 * kKeys + values;
+  file.u32("qwen35.ssm.inner_size", values);
+  f32_tensor(file, "blk.0.attn_qkv.weight", {channels, 8});
+  f32_tensor(file, "blk.0.attn_gate.weight", {values, 8});
+  f32_tensor(file, "blk.0.ssm_conv1d.weight", {channels, 4});
+  f32_tensor(file, "blk.0.ssm_norm.weight", {64});
+  file.tensor("blk.0.ssm_out.weight", {8, values}, kQ4K, std::string(8 * 144, '\0'));
+  expect_refused(file, Code::kSupport, {"'blk.0.ssm_out.weight'", "input_columns", "256"});
+}
+
+GgufBuilder with_divisors(float first, float second) {
+  GgufBuilder file = tiny_llama();
+  file.tensor("rope_freqs.weight", {2}, kF32, GgufBytes().number(first).number(second).all());
+  return file;
+}
+
+// Those of the llama3 rule stand in the goldens.
+TEST(GgufRope, DivisorsOfOneMeanNothingAndThoseOfAnotherRuleAreRefused) {
+  EXPECT_EQ(Opened(with_divisors(1, 1)).source().config("text").at("rope_parameters"),
+            Opened(tiny_llama()).source().config("text").at("rope_parameters"));
+  for (const float first : {0.5f, 1.0f, 3.0f, 9.0f, NAN, INFINITY})
+    expect_refused(with_divisors(first, 8), Code::kSupport, {"rope_freqs.weight", "llama3"});
+}
+
+TEST(GgufHostile, AnyByteOfTheHeaderChangedIsRefusedOrRead) {
+  const TemporaryFolder folder;
+  for (const GgufBuilder& builder : {tiny_llama(), tiny_qwen35()}) {
+    const std::string whole = builder.bytes();
+    for (size_t i = 24; i < builder.header().size(); i += 3) {
+      std::string changed = whole;
+      changed[i] = static_cast<char>(changed[i] ^ (i % 2 == 0 ? 0x01 : 0xFF));
+      const auto path = folder.write("model.gguf", changed);
+      try {
+        const auto source = open_source(path, "", 1);
+        for (const char* role : {"tokenizer.json", "tokenizer_config.json",
+                                 "generation_config.json", "chat_template.jinja"})
+          source->resource(role);
+        source->values("text/final_norm", 8);
+      } catch (const Error&) {
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flare::prepare
