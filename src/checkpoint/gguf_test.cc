@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/test_support.h"
+#include "checkpoint/gguf_fixture.h"
 
 namespace flare::checkpoint {
 namespace {
@@ -88,50 +89,30 @@ TEST(GgufHostile, EverySampleIsRefused) {
   EXPECT_EQ(check_samples(folder), refusals().size());
 }
 
-// Writes the parts of a file one after the other.
-class FileText {
- public:
-  template <typename T>
-  FileText& number(T value) {
-    text_.append(reinterpret_cast<const char*>(&value), sizeof value);
-    return *this;
-  }
-  FileText& text(std::string_view s) {
-    number<uint64_t>(s.size());
-    text_.append(s);
-    return *this;
-  }
-  FileText& key(std::string_view name, GgufKind kind) {
-    return text(name).number(static_cast<uint32_t>(kind));
-  }
-  FileText& array(std::string_view name, GgufKind element, uint64_t count) {
-    return key(name, GgufKind::kArray).number(static_cast<uint32_t>(element)).number(count);
-  }
-  FileText& align(size_t to) {
-    text_.resize((text_.size() + to - 1) / to * to);
-    return *this;
-  }
-  const std::string& all() const { return text_; }
+using test::GgufBytes;
 
- private:
-  std::string text_;
-};
+GgufBytes& key(GgufBytes& b, std::string_view name, GgufKind kind) {
+  return b.text(name).kind(kind);
+}
+GgufBytes& array(GgufBytes& b, std::string_view name, GgufKind element, uint64_t count) {
+  return key(b, name, GgufKind::kArray).kind(element).number(count);
+}
 
 // Every kind of value, alignment 8, a q8_0 tensor [2, 32] behind an f32 one [3].
 std::string sample(uint32_t version) {
-  FileText b;
+  GgufBytes b;
   b.number<uint32_t>(0x46554747).number(version).number<uint64_t>(2).number<uint64_t>(11);
-  b.key("general.alignment", GgufKind::kU32).number<uint32_t>(8);
-  b.key("a.i8", GgufKind::kI8).number<int8_t>(-3);
-  b.key("a.u16", GgufKind::kU16).number<uint16_t>(65535);
-  b.key("a.i64", GgufKind::kI64).number<int64_t>(1);
-  b.key("a.u64", GgufKind::kU64).number<uint64_t>(~uint64_t{0});
-  b.key("a.f32", GgufKind::kF32).number<float>(0.5f);
-  b.key("a.yes", GgufKind::kBool).number<uint8_t>(1);
-  b.key("a.text", GgufKind::kString).text("caf\xC3\xA9");
-  b.array("a.texts", GgufKind::kString, 3).text("x").text("").text("zz");
-  b.array("a.flags", GgufKind::kBool, 2).number<uint8_t>(0).number<uint8_t>(1);
-  b.array("a.counts", GgufKind::kI32, 2).number<int32_t>(7).number<int32_t>(9);
+  key(b, "general.alignment", GgufKind::kU32).number<uint32_t>(8);
+  key(b, "a.i8", GgufKind::kI8).number<int8_t>(-3);
+  key(b, "a.u16", GgufKind::kU16).number<uint16_t>(65535);
+  key(b, "a.i64", GgufKind::kI64).number<int64_t>(1);
+  key(b, "a.u64", GgufKind::kU64).number<uint64_t>(~uint64_t{0});
+  key(b, "a.f32", GgufKind::kF32).number<float>(0.5f);
+  key(b, "a.yes", GgufKind::kBool).number<uint8_t>(1);
+  key(b, "a.text", GgufKind::kString).text("caf\xC3\xA9");
+  array(b, "a.texts", GgufKind::kString, 3).text("x").text("").text("zz");
+  array(b, "a.flags", GgufKind::kBool, 2).number<uint8_t>(0).number<uint8_t>(1);
+  array(b, "a.counts", GgufKind::kI32, 2).number<int32_t>(7).number<int32_t>(9);
   b.text("second").number<uint32_t>(2).number<uint64_t>(32).number<uint64_t>(2);
   b.number<uint32_t>(8).number<uint64_t>(16);
   b.text("first").number<uint32_t>(1).number<uint64_t>(3).number<uint32_t>(0).number<uint64_t>(0);
