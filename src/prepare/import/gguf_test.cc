@@ -9,6 +9,7 @@
 #include "base/test_support.h"
 #include "checkpoint/gguf_fixture.h"
 #include "prepare/checkpoint_source.h"
+#include "prepare/recipe/build.h"
 
 namespace flare::prepare {
 namespace {
@@ -240,6 +241,21 @@ TEST(GgufRefused, WhatIsUnknownMissingOrLeftOverIsNamed) {
   file = tiny_llama();
   file.tensor("blk.0.ffn_up.weight", {1, 256}, 20, std::string(8 * 18, '\0'));
   expect_refused(file, Code::kSupport, {"'blk.0.ffn_up.weight' is IQ4_NL", "Q6_K"});
+}
+
+TEST(GgufRefused, ABlockWithoutAFiniteScaleGoesIntoNoArtifact) {
+  const TemporaryFolder folder;
+  GgufBuilder file = tiny_qwen35();
+  std::string blocks(8 * kNv * 34, '\0');
+  blocks[5 * kNv * 34 + 1] = 0x7C;  // of row 5
+  file.tensor("blk.0.ssm_out.weight", {8, kValues}, kQ8_0, blocks);
+  const auto source = folder.write("model.gguf", file.bytes());
+  const Error error =
+      error_of([&] { build_artifact(source, folder / "model.ninfer", {.recipe = "keep"}); });
+  EXPECT_EQ(error.code(), Code::kValue);
+  for (const char* part : {"text/layers/0/gdn/output", "row 5", "0x7C00"})
+    EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+  EXPECT_FALSE(std::filesystem::exists(folder / "model.ninfer"));
 }
 
 TEST(GgufRefused, ColumnsDoNotMoveInsideABlock) {

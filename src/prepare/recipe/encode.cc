@@ -197,13 +197,15 @@ void encode_rows(const ImportedParameter& parameter, const codec::Format& format
       const uint64_t n = std::min(at_once, static_cast<uint64_t>(end) - r);
       std::byte* to[codec::kMaxPlanes] = {};
       for (int p = 0; p < planes.count; ++p) to[p] = dst.plane[p] + r * planes.plane[p].row_bytes;
-      if (copy) {
-        copy_rows(parameter, row + r, n, to[0]);
-        continue;
-      }
-      values.resize(n * geometry.cols);
-      read_rows(parameter, row + r, n, values.data());
       try {
+        if (copy) {
+          copy_rows(parameter, row + r, n, to[0]);
+          // Words of direct formats are all legal; blocks come with scales.
+          if (format.quantised) format.validate(to[0], {n, geometry.cols}, 0, n);
+          continue;
+        }
+        values.resize(n * geometry.cols);
+        read_rows(parameter, row + r, n, values.data());
         format.encode(values.data(), n, geometry, to);
       } catch (Error& error) {
         error.add_context(fmt::format("parameter '{}' from row {}", parameter.name, row + r));

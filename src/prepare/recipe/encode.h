@@ -21,7 +21,7 @@ void read_rows(const ImportedParameter& parameter, uint64_t row, uint64_t n_rows
 
 // Encodes rows [row, row+n_rows) in `format`; dst points at the first encoded byte of `row` in each
 // plane. Words of the same type are copied unchanged (§8.1). The bytes do not depend on the team's
-// size. kValue names the parameter for a value that the format refuses.
+// size. kValue names the parameter for a value that the format refuses, in copied blocks as well.
 void encode_rows(const ImportedParameter& parameter, const codec::Format& format, uint64_t row,
                  uint64_t n_rows, const PlaneRows& dst, Team& team);
 
