@@ -8,7 +8,10 @@
 
 #include "base/file.h"
 #include "base/json/json.h"
+#include "base/test_support.h"
+#include "checkpoint/gguf_fixture.h"
 #include "frontend/tokenizer/tokenizer.h"
+#include "frontend/tokenizer/tokenizer_golden.h"
 
 namespace flare::prepare {
 namespace {
@@ -107,6 +110,52 @@ TEST(GgufVocabularies, TemplateAndEndsOfNanoAreThoseOfItsFolder) {
   EXPECT_NEAR(got.at("temperature").as_double(), want.at("temperature").as_double(), 1e-6);
   const Json config = parse_json(*gguf_resource(file, "tokenizer_config.json"), "config");
   EXPECT_EQ(config.at("eos_token"), Json("<|im_end|>"));
+}
+
+// A GGUF file with the vocabulary of a tokenizer.json, as converters write it.
+std::string gguf_of(const Json& tokenizer, const std::string& pre) {
+  const Json& model = tokenizer.at("model");
+  std::vector<std::string> tokens, merges;
+  std::vector<uint32_t> types;
+  const auto add = [&](const std::string& token, uint64_t id, uint32_t type) {
+    if (tokens.size() <= id) tokens.resize(id + 1), types.resize(id + 1, 5);
+    tokens[id] = token;
+    types[id] = type;
+  };
+  for (const auto& [token, id] : model.at("vocab").as_object()) add(token, id.as_u64(), 1);
+  for (const Json& token : tokenizer.at("added_tokens").as_array())
+    add(token.at("content").as_string(), token.at("id").as_u64(),
+        token.at("special").as_bool() ? 3 : 4);
+  for (const Json& merge : model.at("merges").as_array())
+    merges.push_back(merge.is_string()
+                         ? merge.as_string()
+                         : merge.as_array()[0].as_string() + " " + merge.as_array()[1].as_string());
+  checkpoint::test::GgufBuilder file;
+  file.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", pre);
+  file.texts("tokenizer.ggml.tokens", tokens).u32s("tokenizer.ggml.token_type", types);
+  return file.texts("tokenizer.ggml.merges", merges).bytes();
+}
+
+TEST(GgufVocabularies, OfRealFamiliesGiveTheIdsOfTheReference) {
+  namespace golden = frontend::golden;
+  if (!fs::exists(golden::folder())) GTEST_SKIP() << golden::folder() << " is absent";
+  for (const auto& [family, pre] : {std::pair{"qwen3", "qwen2"}, {"llama3", "llama-bpe"}}) {
+    const auto lines = golden::read_lines(golden::folder() / (std::string(family) + ".jsonl"));
+    const auto path = golden::fetch_family(family, lines[0].at("meta"));
+    if (!path) GTEST_SKIP() << "npm cannot fetch the tokenizer of " << family;
+    const Json json = parse_large_json(read_text_file(*path), path->string());
+    const TemporaryFolder folder;
+    const auto file = GgufFile::open(folder.write("v.gguf", gguf_of(json, pre)));
+    const auto tokenizer = tokenizer_of(file);
+    size_t compared = 0;
+    for (const Json& line : lines)
+      if (const Json* id = line.find("id"); id != nullptr && line.find("ids") != nullptr) {
+        const auto got = tokenizer.encode(golden::corpus_text(id->as_string()), {false, true});
+        EXPECT_TRUE(golden::same_ids(got, line.at("ids"))) << family << " " << id->as_string();
+        ++compared;
+      }
+    EXPECT_EQ(compared, golden::corpus().size());
+  }
 }
 
 TEST(GgufVocabularies, OtherTypesAndPatternsAreRefusedByName) {
