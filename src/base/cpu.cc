@@ -5,7 +5,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "base/error.h"
@@ -128,11 +130,19 @@ std::vector<int> usable_cores() {
     for (int i = 0; i < CPU_SETSIZE; ++i)
       if (CPU_ISSET(i, &set)) cores.push_back(i);
   if (cores.empty()) cores.push_back(0);
+  // Two hardware threads of one core share its arithmetic units: the second adds nothing.
+  std::set<std::pair<uint64_t, uint64_t>> seen;
+  std::erase_if(cores, [&seen](int core) {
+    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/topology/", core);
+    const auto package = number_in(folder + "physical_package_id");
+    const auto id = number_in(folder + "core_id");
+    return package && id && !seen.emplace(*package, *id).second;
+  });
   for (const std::string& folder : cgroup_folders()) {
     std::ifstream in(folder + "/cpu.max");
     double quota, period;
     if (in >> quota >> period && period > 0) {
-      const auto limit = static_cast<size_t>(std::max(1.0, (quota + period - 1) / period));
+      const auto limit = static_cast<size_t>(std::max(1.0, std::floor(quota / period)));
       if (limit < cores.size()) cores.resize(limit);
     }
   }

@@ -31,8 +31,8 @@ std::optional<Isa> machine_isa();
 Isa choose_isa(std::string_view wanted);
 
 std::string cpu_model_name();
-// Cores this process may use: affinity mask, capped by the cgroup CPU quota (rounded up), at
-// least 1.
+// Physical cores of the affinity mask, one hardware thread each, at most the cgroup CPU quota
+// (rounded down), at least 1. least 1.
 std::vector<int> usable_cores();
 // MemAvailable capped by the cgroup limits, bytes.
 uint64_t available_memory_bytes();
