@@ -76,7 +76,7 @@ Value truncated(Evaluator& ev, double value) {
 Value int_filter(Evaluator& ev, CallArguments& arguments) {
   const Parameters p(ev, "int", arguments, {"value", "default", "base"}, 1);
   const Value& value = p[0];
-  const Value otherwise = p.has(1) ? p[1] : Value(Int{0});
+  Value otherwise = p.has(1) ? p[1] : Value(Int{0});
   if (value.is_undefined()) ev.fail_undefined(value);
   if (value.is_integral()) return Value(value.integer());
   if (value.is(Kind::kFloat))

@@ -21,7 +21,7 @@ bool comparison(Evaluator& ev, CallArguments& arguments) {
   return compare(ev, op, p[0], p[1]);
 }
 
-bool remainder_is(Evaluator& ev, const Value& value, Value divisor, Int expected) {
+bool remainder_is(Evaluator& ev, const Value& value, const Value& divisor, Int expected) {
   return equal(binary(ev, BinaryOp::kMod, value, divisor), Value(expected));
 }
 
