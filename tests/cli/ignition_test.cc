@@ -78,6 +78,14 @@ class Ignition : public testing::Test {
     return copy;
   }
 
+  // The file that `ignition logits` writes for a few tokens.
+  std::string logits_of(const std::string& artifact) {
+    const std::string file = artifact + ".safetensors";
+    const Outcome outcome = run({"logits", artifact, "--tokens", "1,2,3,200,7", "--output", file});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return read_text_file(file);
+  }
+
   void build_inspect_verify_reshard(const std::string& source, const std::string& recipe) {
     const std::string made = out("made.ninfer"), parts = out("parts.ninfer");
     const Outcome built = run({"build", source, "--output", made, "--recipe", recipe});
@@ -96,6 +104,7 @@ class Ignition : public testing::Test {
       EXPECT_TRUE(!is_part || entry.file_size() <= 1u << 20) << entry.path();
     }
     EXPECT_EQ(run({"verify", parts}).exit_code, 0);
+    EXPECT_EQ(logits_of(made), logits_of(parts));
     for (const auto& entry : fs::directory_iterator(folder_ / "out")) fs::remove(entry.path());
   }
 
