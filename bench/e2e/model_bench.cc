@@ -115,9 +115,11 @@ int run(const Arguments& a) {
       "of bf16 peak\n",
       a.prompt, median(prefill), prefill_ops / 1e9, 100 * prefill_ops / median(int8),
       100 * prefill_ops / median(bf16));
-  const double decode_bytes = median(decode) * work.weight_bytes;
+  const package::PageLayout& page = model.ranks[0].page;
+  const double kv_bytes = static_cast<double>(page.bytes) / page.tokens * a.prompt * a.sequences;
+  const double decode_bytes = median(decode) * (work.weight_bytes + kv_bytes);
   fmt::print(
-      "decode of {} at once: {:.1f} steps/s, {:.1f} GB/s of weights = {:.0f} % of read "
+      "decode of {} at once: {:.1f} steps/s, {:.1f} GB/s of weights and KV = {:.0f} % of read "
       "bandwidth\n",
       a.sequences, median(decode), decode_bytes / 1e9, 100 * decode_bytes / median(dram));
   return 0;
