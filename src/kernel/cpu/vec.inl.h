@@ -127,8 +127,10 @@ inline VF load_bf16_n(const uint16_t* p, int64_t n) {
 inline VI to_bf16(VF v) {
   const VI bits = (VI)v;
   const VI upper = (bits >> 16) & 0xffff;
-  const VI rounded = ((bits + 0x7fff + (upper & 1)) >> 16) & 0xffff;
-  return (bits & 0x7fffffff) > 0x7f800000 ? (upper | 0x40) : rounded;
+  const VI nan = (bits & 0x7fffffff) > 0x7f800000;
+  const VI addend = nan ? VI{} : bits;  // the largest NaN words would overflow the addition
+  const VI rounded = ((addend + 0x7fff + (upper & 1)) >> 16) & 0xffff;
+  return nan ? (upper | 0x40) : rounded;
 }
 inline void store_bf16(uint16_t* p, VF v) { store_u16(p, to_bf16(v)); }
 inline void store_bf16_n(uint16_t* p, VF v, int64_t n) {
