@@ -16,12 +16,15 @@ namespace {
 constexpr int kSpins = 4000;
 }  // namespace
 
+int64_t Member::take() { return team_->dealt_.fetch_add(1, std::memory_order_relaxed); }
+
 void Member::barrier() {
-  if (count_ == 1) return;
   Team& team = *team_;
+  if (count_ == 1) return team.dealt_.store(0, std::memory_order_relaxed);
   const uint32_t generation = team.generation_.load(std::memory_order_acquire);
   if (team.arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count_) {
     team.arrived_.store(0, std::memory_order_relaxed);
+    team.dealt_.store(0, std::memory_order_relaxed);
     team.generation_.fetch_add(1, std::memory_order_release);
     team.generation_.notify_all();
     return;
@@ -76,7 +79,10 @@ void Team::worker(int index) {
 
 void Team::run(const std::function<void(Member&)>& work) {
   Member member(this, 0, n_members_);
-  if (n_members_ == 1) return work(member);
+  if (n_members_ == 1) {
+    dealt_.store(0, std::memory_order_relaxed);
+    return work(member);
+  }
   work_ = &work;
   failed_.store(false);
   epoch_.fetch_add(1, std::memory_order_release);

@@ -23,6 +23,10 @@ class Member {
   int count() const { return count_; }
   // Returns when every member has called it. Everything written before is visible after.
   void barrier();
+  // The next of the items that the team deals out since the last barrier: 0, 1, 2, … each to one
+  // member, in the order of asking. The caller stops at its own count. A member that is held up
+  // thus delays one item, not its share.
+  int64_t take();
   // This member's contiguous share of [0, n), in multiples of `grain`: the same for the same
   // (n, grain, count), so results do not depend on timing.
   std::pair<int64_t, int64_t> share(int64_t n, int64_t grain = 1) const {
@@ -66,6 +70,7 @@ class Team {
   std::atomic<uint32_t> epoch_{0};  // raised to start a run
   std::atomic<bool> stopping_{false};
   std::atomic<int> arrived_{0};                         // members at the current barrier
+  std::atomic<int64_t> dealt_{0};                       // items taken since the last barrier
   std::atomic<uint32_t> generation_{0};                 // raised when a barrier opens
   const std::function<void(Member&)>* work_ = nullptr;  // valid during a run
   std::atomic<bool> failed_{false};

@@ -121,6 +121,23 @@ TEST(Team, WhenAllMembersThrowOneExceptionComesBack) {
   EXPECT_EQ(ran, 8);
 }
 
+TEST(Team, DealsEveryItemOnceAndAnewBehindEachBarrier) {
+  for (int size : kSizes) {
+    Team team(size);
+    constexpr int64_t kItems = 100, kPhases = 20;
+    std::vector<std::atomic<int>> dealt(kItems * kPhases);
+    for (int run = 1; run <= 2; ++run) {
+      team.run([&](Member& member) {
+        for (int64_t phase = 0; phase < kPhases; ++phase) {
+          if (phase > 0) member.barrier();
+          for (int64_t i = member.take(); i < kItems; i = member.take()) ++dealt[phase * kItems + i];
+        }
+      });
+      EXPECT_TRUE(std::ranges::all_of(dealt, [&](const auto& n) { return n == run; })) << size;
+    }
+  }
+}
+
 TEST(Team, TwoTeamsLiveSideBySide) {
   Team a(3), b(2);
   std::atomic<int> sum{0};
