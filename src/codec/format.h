@@ -35,6 +35,7 @@ enum class LayoutId : uint8_t {
   kContiguousLe,  // contiguous_le_v1: C order words
   kRowSplitK128,  // row_split_k128_v1: base, high and scale planes
   kGgufBlocks,    // gguf_blocks_v1: rows of ggml's blocks, one plane
+  kPanels16,      // kernel layout of quantised formats, never in artifacts: codec/panels.h
 };
 
 // Rows and columns of a stored matrix. A tensor of another rank is seen as
@@ -82,6 +83,11 @@ struct Format {
   // multiple of the group (or 0); any n_cols inside the row. Int32 words are converted.
   void (*decode)(const std::byte* object, Geometry g, uint64_t row, uint64_t col, uint64_t n_cols,
                  float* out);
+
+  // out[c] = the code of column c of row `row`, raised so that it is unsigned: by 2^(bits−1) where
+  // the format's codes are signed. Columns as stored, padding included (row_split_k128_v1: up to
+  // the next multiple of 128). Null for formats without codes.
+  void (*codes)(const std::byte* object, Geometry g, uint64_t row, uint8_t* out);
 
   // Encodes n_rows rows of g.cols real values (row-major, `src`) with the format's default encoder
   // (cast_direct, or grouped_absmax §8.2). dst[i] points at the first encoded byte of the first

@@ -5,6 +5,7 @@
 //   static constexpr uint64_t kValues; kBytes;       of a block
 //   static constexpr uint64_t kHalves[];             offsets of its fp16 fields
 //   static void decode(const std::byte* block, float* out);      kValues exact values
+//   static void codes(const std::byte* block, uint8_t* out);     kValues codes, see Format::codes
 #pragma once
 
 #include <algorithm>
@@ -51,6 +52,12 @@ struct GgufBlocks {
     std::memcpy(out, values, n_cols * sizeof(float));
   }
 
+  static void codes(const std::byte* object, Geometry g, uint64_t row, uint8_t* out) {
+    const std::byte* block = block_at(object, g, row, 0);
+    for (uint64_t col = 0; col < g.cols; col += Block::kValues, block += Block::kBytes)
+      Block::codes(block, out + col);
+  }
+
   // §8.7: blocks come from files that hold them.
   static void encode(const float*, uint64_t, Geometry, std::byte* const*) {
     throw Error(Code::kValue, "{} is never encoded from numbers, rows of these blocks expected",
@@ -82,6 +89,7 @@ struct GgufBlocks {
             .bits_per_weight = 8.0 * Block::kBytes / Block::kValues,
             .planes = planes,
             .decode = decode,
+            .codes = codes,
             .encode = encode,
             .validate = validate};
   }

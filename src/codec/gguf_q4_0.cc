@@ -19,6 +19,13 @@ struct Q4_0 {
       out[16 + i] = scale * static_cast<float>((codes >> 4) - 8);
     }
   }
+  static void codes(const std::byte* block, uint8_t* out) {
+    for (int i = 0; i < 16; ++i) {
+      const auto pair = std::to_integer<uint8_t>(block[2 + i]);
+      out[i] = pair & 15;
+      out[16 + i] = pair >> 4;
+    }
+  }
 };
 
 }  // namespace

@@ -34,6 +34,14 @@ struct Q4K {
             step * static_cast<float>((std::to_integer<int>(codes[l]) >> shift) & 15) - low;
     }
   }
+  static void codes(const std::byte* block, uint8_t* out) {
+    for (int pair = 0; pair < 4; ++pair)
+      for (int l = 0; l < 32; ++l) {
+        const auto both = std::to_integer<uint8_t>(block[16 + 32 * pair + l]);
+        out[64 * pair + l] = both & 15;
+        out[64 * pair + 32 + l] = both >> 4;
+      }
+  }
 };
 
 }  // namespace

@@ -29,6 +29,19 @@ struct Q6K {
         }
       }
   }
+  static void codes(const std::byte* block, uint8_t* out) {
+    for (int half = 0; half < 2; ++half)
+      for (int l = 0; l < 32; ++l) {
+        const auto low = std::to_integer<uint8_t>(block[64 * half + l]);
+        const auto next = std::to_integer<uint8_t>(block[64 * half + 32 + l]);
+        const auto high = std::to_integer<uint8_t>(block[128 + 32 * half + l]);
+        uint8_t* to = out + 128 * half + l;
+        to[0] = static_cast<uint8_t>((low & 15) | (high & 3) << 4);
+        to[32] = static_cast<uint8_t>((next & 15) | (high >> 2 & 3) << 4);
+        to[64] = static_cast<uint8_t>((low >> 4) | (high >> 4 & 3) << 4);
+        to[96] = static_cast<uint8_t>((next >> 4) | (high >> 6) << 4);
+      }
+  }
 };
 
 }  // namespace

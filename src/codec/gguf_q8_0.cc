@@ -16,6 +16,9 @@ struct Q8_0 {
     for (int i = 0; i < 32; ++i)
       out[i] = scale * static_cast<float>(load_le<int8_t>(block + 2 + i));
   }
+  static void codes(const std::byte* block, uint8_t* out) {
+    for (int i = 0; i < 32; ++i) out[i] = std::to_integer<uint8_t>(block[2 + i]) ^ 0x80;
+  }
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "codec/matrix.h"
 
 #include "base/error.h"
+#include "codec/panels.h"
 
 namespace flare::codec {
 
@@ -23,12 +24,18 @@ void append_segment(Matrix& matrix, const Segment& segment) {
   matrix.segments.push_back(segment);
 }
 
+void decode_columns(const Segment& segment, uint64_t row, uint64_t col, uint64_t n_cols,
+                    float* out) {
+  if (segment.layout == LayoutId::kPanels16)
+    return decode_panels(segment.format, segment.object, segment.geometry, row, col, n_cols, out);
+  format(segment.format).decode(segment.object, segment.geometry, row, col, n_cols, out);
+}
+
 void decode_row(const Matrix& matrix, uint64_t row, float* out) {
   FLARE_ASSERT(row < matrix.rows);
   for (const Segment& segment : matrix.segments) {
     if (row < segment.rows()) {
-      format(segment.format)
-          .decode(segment.object, segment.geometry, segment.row_begin + row, 0, matrix.cols, out);
+      decode_columns(segment, segment.row_begin + row, 0, matrix.cols, out);
       return;
     }
     row -= segment.rows();

@@ -29,6 +29,10 @@ struct Matrix {
 
 // Appends a segment and its rows; joins it with the last one where they are neighbours.
 void append_segment(Matrix& matrix, const Segment& segment);
+// Exact values of columns [col, col + n_cols) of parent row `row`, whatever the layout; col as for
+// Format::decode.
+void decode_columns(const Segment& segment, uint64_t row, uint64_t col, uint64_t n_cols,
+                    float* out);
 // out[0..cols) = exact values of one row of the logical matrix.
 void decode_row(const Matrix& matrix, uint64_t row, float* out);
 

@@ -83,6 +83,20 @@ struct RowSplit {
     }
   }
 
+  static void codes(const std::byte* object, Geometry g, uint64_t row, uint8_t* out) {
+    constexpr uint64_t kRaise = 0x0101010101010101u << (C::kBits - 1);
+    constexpr uint64_t kKeep = 0x0101010101010101u * ((1u << C::kBits) - 1);
+    const Planes p = planes(g);
+    const Row at(p, object, row);
+    const uint64_t lanes = p.plane[0].row_bytes / kBaseBytes * kGroup;
+    for (uint64_t i = 0; i < lanes; i += 8) {
+      const uint64_t eight =
+          C::unpack8(at.base + i * kBaseBytes / kGroup, at.high + i * C::kHighBytes / kGroup);
+      const uint64_t raised = (eight ^ kRaise) & kKeep;  // two's complement plus half its range
+      std::memcpy(out + i, &raised, 8);
+    }
+  }
+
   static void encode(const float* src, uint64_t n_rows, Geometry g, std::byte* const* dst) {
     const Planes p = planes(g);
     const uint64_t groups = p.plane[kScalePlane].row_bytes / 2;
@@ -129,6 +143,7 @@ struct RowSplit {
             .bits_per_weight = C::kBits + 16.0 / kGroup,
             .planes = planes,
             .decode = decode,
+            .codes = codes,
             .encode = encode,
             .validate = validate};
   }

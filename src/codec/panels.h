@@ -1,0 +1,50 @@
+// panels16: the layout that CPU kernels read quantised weights in, made from a stored tensor once.
+//
+// Sixteen neighbouring rows are a panel; a vector lane is a row, so that a kernel needs no
+// transposition. Four columns are a *step*. Inside a panel lie three planes, block after block:
+//   codes   4-bit part: 64 bytes a pair of steps; byte 4·r + b holds column b of row r, the even
+//           step in the low half, the odd one in the high half. 8-bit codes: 64 bytes a step.
+//   high    bits 4 and up. n bits: 64 bytes for 8/n steps; byte 4·r + b has those of step i at n·i
+//   scales  q4/q5/q6_g64, q8_g32, gguf_q4_0, gguf_q8_0: fp16 of row r at 2·r
+//           gguf_q4_k: the block's 12 bytes of 6-bit fields as words 0, 1, 2: word w of row r at
+//           64·w + 4·r; then d | dmin of row r as two fp16 at 192 + 4·r
+//           gguf_q6_k: 16 scales as words 0 … 3 at 64·w + 4·r, then d of row r at 256 + 2·r
+// Codes are unsigned, raised as Format::codes gives them. Rows behind the last are zero bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "codec/format.h"
+
+namespace flare::codec {
+
+inline constexpr uint64_t kPanelRows = 16;
+
+// How a format's panels look. Offsets and sizes in bytes.
+struct PanelShape {
+  uint64_t block_cols = 0;                                   // columns of a block
+  uint64_t blocks = 0;                                       // of a row; the last may be padded
+  int low_bits = 0;                                          // 4 or 8
+  int high_bits = 0;                                         // 0, 1 or 2
+  uint64_t code_bytes = 0, high_bytes = 0, scale_bytes = 0;  // of a block of 16 rows
+  uint64_t high_at = 0, scale_at = 0;                        // inside a panel
+  uint64_t bytes = 0;                                        // of a panel, a multiple of 64
+};
+
+// Whether matrices of this format have this layout.
+bool has_panels(FormatId format);
+PanelShape panel_shape(FormatId format, uint64_t cols);
+uint64_t n_panels(uint64_t rows);
+// Size of a whole matrix; alignment 64. Errors: kRange on overflow.
+uint64_t panels_bytes(FormatId format, Geometry g);
+
+// Panels [begin, end) of the matrix whose stored form is `object`, to `out` (the place of panel
+// `begin`). Writes every byte.
+void pack_panels(FormatId format, const std::byte* object, Geometry g, uint64_t begin, uint64_t end,
+                 std::byte* out);
+// out[0..n_cols) = exact values as Format::decode gives them for the stored form; col is a
+// multiple of the format's group.
+void decode_panels(FormatId format, const std::byte* panels, Geometry g, uint64_t row, uint64_t col,
+                   uint64_t n_cols, float* out);
+
+}  // namespace flare::codec

@@ -1,0 +1,95 @@
+// Panels: every format's values come back exactly, and bytes stand where the header says.
+#include "codec/panels.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "codec/matrix.h"
+#include "codec/test_oracle.h"
+
+namespace flare::codec {
+namespace {
+
+const FormatId kPanelIds[] = {FormatId::kQ4G64,   FormatId::kQ5G64,    FormatId::kQ6G64,
+                              FormatId::kQ8G32,   FormatId::kGgufQ4_0, FormatId::kGgufQ8_0,
+                              FormatId::kGgufQ4K, FormatId::kGgufQ6K};
+
+// Random legal bytes: encoded numbers, or blocks whose fp16 fields are made finite.
+ByteVector random_object(const Format& f, Geometry g, uint64_t seed) {
+  if (f.layout == LayoutId::kRowSplitK128)
+    return encode_all(f, g, random_values(g.rows * g.cols, -4, 4, seed));
+  std::mt19937_64 random(seed);
+  ByteVector object(f.planes(g).total_bytes);
+  for (std::byte& b : object) b = static_cast<std::byte>(random());
+  const uint64_t block = static_cast<uint64_t>(f.bits_per_weight * f.group / 8);
+  for (uint64_t at = 0; at < object.size(); at += block)
+    for (uint64_t half : {uint64_t{1}, uint64_t{3}, block - 1})
+      object[at + half] &= std::byte{0xBB};  // exponents below the highest
+  return object;
+}
+
+Geometry small_geometry(FormatId id, uint64_t rows) {
+  const bool is_super = id == FormatId::kGgufQ4K || id == FormatId::kGgufQ6K;
+  const bool is_block = id == FormatId::kGgufQ4_0 || id == FormatId::kGgufQ8_0;
+  return {rows, is_super ? 512u : is_block ? 160u : 200u};
+}
+
+TEST(Panels, EveryRowDecodesToTheBitsOfTheStoredForm) {
+  for (const FormatId id : kPanelIds)
+    for (const uint64_t rows : {1, 15, 16, 17, 45}) {
+      const Format& f = format(id);
+      SCOPED_TRACE(testing::Message() << f.name << " of " << rows);
+      const Geometry g = small_geometry(id, rows);
+      const ByteVector object = random_object(f, g, rows);
+      ByteVector panels(panels_bytes(id, g), std::byte{0xEE});
+      // In two calls, as members of a team do it.
+      const uint64_t half = n_panels(rows) / 2;
+      pack_panels(id, object.data(), g, 0, half, panels.data());
+      pack_panels(id, object.data(), g, half, n_panels(rows),
+                  panels.data() + half * panel_shape(id, g.cols).bytes);
+      const Segment packed{panels.data(), g, id, LayoutId::kPanels16, 0, rows};
+      std::vector<float> want(g.cols), have(g.cols);
+      for (uint64_t row = 0; row < rows; ++row) {
+        f.decode(object.data(), g, row, 0, g.cols, want.data());
+        decode_columns(packed, row, 0, g.cols, have.data());
+        ASSERT_EQ(std::memcmp(want.data(), have.data(), g.cols * 4), 0) << "row " << row;
+        // A part that begins at a group and ends inside one.
+        decode_columns(packed, row, 64, 41, have.data());
+        ASSERT_EQ(std::memcmp(want.data() + 64, have.data(), 41 * 4), 0) << "row " << row;
+      }
+    }
+}
+
+// Bit by bit from the stored codes of the oracle, for one format with high bits.
+TEST(Panels, BytesStandWhereTheHeaderSays) {
+  const OracleFormat& f = kOracleQ6;
+  const Geometry g{20, 128};
+  const auto code = [](uint64_t r, uint64_t c) {
+    return static_cast<int>((r * 7 + c * 5) % 64) - 32;
+  };
+  const auto scale = [](uint64_t r, uint64_t group) {
+    return static_cast<uint16_t>(0x3000 + 16 * r + group);
+  };
+  const ByteVector object = oracle_pack(f, g.rows, g.cols, code, scale);
+  ByteVector panels(panels_bytes(f.id, g));
+  pack_panels(f.id, object.data(), g, 0, 2, panels.data());
+  const uint64_t codes = 2 * 512, high = 2 * 256, scales = 2 * 32;
+  ASSERT_EQ(panel_shape(f.id, g.cols).bytes, codes + high + scales);
+  for (uint64_t r = 0; r < g.rows; ++r) {
+    const std::byte* panel = panels.data() + r / 16 * (codes + high + scales);
+    const uint64_t lane = r % 16;
+    for (uint64_t c = 0; c < g.cols; ++c) {
+      const uint64_t step = c / 4;
+      const auto low = std::to_integer<int>(panel[step / 2 * 64 + 4 * lane + c % 4]);
+      const auto top = std::to_integer<int>(panel[codes + step / 4 * 64 + 4 * lane + c % 4]);
+      const int value = (step % 2 == 0 ? low & 15 : low >> 4) | (top >> (2 * (step % 4)) & 3) << 4;
+      ASSERT_EQ(value, code(r, c) + 32) << r << ", " << c;
+    }
+    for (uint64_t group = 0; group < 2; ++group)
+      ASSERT_EQ(load_le<uint16_t>(panel + codes + high + 32 * group + 2 * lane), scale(r, group));
+  }
+}
+
+}  // namespace
+}  // namespace flare::codec
