@@ -12,17 +12,7 @@ void gated_norm(const LaunchArgs& args, Member& member) {
   const auto part = member.share(x.rows * groups);
   for (int64_t unit = part.first; unit < part.second; ++unit) {
     const int64_t column = unit % groups * width;
-    const float* in = x.f32(unit / groups) + column;
-    const float* gate = z.f32(unit / groups) + column;
-    float* out = y.f32_out(unit / groups) + column;
-    const VF scale = splat(inverse_rms(in, width, eps));
-    int64_t i = 0;
-    for (; i + kLanes <= width; i += kLanes)
-      store(out + i, load(w + i) * (load(in + i) * scale) * silu(load(gate + i)));
-    if (i < width) {
-      const int64_t n = width - i;
-      store_n(out + i, load_n(w + i, n) * (load_n(in + i, n) * scale) * silu(load_n(gate + i, n)),
-              n);
-    }
+    gated_norm_group(x.f32(unit / groups) + column, z.f32(unit / groups) + column, w, width, eps,
+                     y.f32_out(unit / groups) + column);
   }
 }

@@ -1,18 +1,6 @@
 // The body of kv_write, included once per level: one unit is a token row.
 
-// One head's record of one token.
-inline void write_record(const float* in, std::byte* region, bool bf16, int64_t record,
-                         int64_t width) {
-  if (!bf16) {
-    __builtin_memcpy(reinterpret_cast<float*>(region) + record * width, in,
-                     static_cast<size_t>(width) * 4);
-    return;
-  }
-  uint16_t* out = reinterpret_cast<uint16_t*>(region) + record * width;
-  int64_t i = 0;
-  for (; i + kLanes <= width; i += kLanes) store_bf16(out + i, load(in + i));
-  if (i < width) store_bf16_n(out + i, load_n(in + i, width - i), width - i);
-}
+#include "kernel/cpu/kv_write/record.inl.h"
 
 void kv_write(const LaunchArgs& args, Member& member) {
   const OperandView& k = args.operands[0];
