@@ -11,7 +11,9 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "codec/panels.h"
 #include "kernel/cpu/linear/linear.h"
+#include "kernel/cpu/range.h"
 #include "machine/peaks.h"
 
 namespace flare::bench {
@@ -39,38 +41,78 @@ struct Row {
   Arithmetic arithmetic;
 };
 const Row kRows[] = {
-    {"q4", Isa::kV2, v2::linear_q4_g64, linear_int8_workspace, FormatId::kQ4G64, Arithmetic::kInt8},
-    {"q4", Isa::kV3, v3::linear_q4_g64, linear_int8_workspace, FormatId::kQ4G64, Arithmetic::kInt8},
-    {"q4", Isa::kVnni, vnni::linear_q4_g64, linear_int8_workspace, FormatId::kQ4G64,
+    {"q4", Isa::kV2, v2::linear_panels, linear_panels_workspace, FormatId::kQ4G64,
      Arithmetic::kInt8},
-    {"q6", Isa::kV3, v3::linear_q6_g64, linear_int8_workspace, FormatId::kQ6G64, Arithmetic::kInt8},
-    {"q6", Isa::kVnni, vnni::linear_q6_g64, linear_int8_workspace, FormatId::kQ6G64,
+    {"q4", Isa::kV3, v3::linear_panels, linear_panels_workspace, FormatId::kQ4G64,
      Arithmetic::kInt8},
-    {"q8", Isa::kV2, v2::linear_q8_g32, linear_int8_workspace, FormatId::kQ8G32, Arithmetic::kInt8},
-    {"q8", Isa::kV3, v3::linear_q8_g32, linear_int8_workspace, FormatId::kQ8G32, Arithmetic::kInt8},
-    {"q8", Isa::kVnni, vnni::linear_q8_g32, linear_int8_workspace, FormatId::kQ8G32,
+    {"q4", Isa::kV4, v4::linear_panels, linear_panels_workspace, FormatId::kQ4G64,
+     Arithmetic::kInt8},
+    {"q4", Isa::kVnni, vnni::linear_panels, linear_panels_workspace, FormatId::kQ4G64,
+     Arithmetic::kInt8},
+    {"q5", Isa::kV2, v2::linear_panels, linear_panels_workspace, FormatId::kQ5G64,
+     Arithmetic::kInt8},
+    {"q5", Isa::kV3, v3::linear_panels, linear_panels_workspace, FormatId::kQ5G64,
+     Arithmetic::kInt8},
+    {"q5", Isa::kV4, v4::linear_panels, linear_panels_workspace, FormatId::kQ5G64,
+     Arithmetic::kInt8},
+    {"q5", Isa::kVnni, vnni::linear_panels, linear_panels_workspace, FormatId::kQ5G64,
+     Arithmetic::kInt8},
+    {"q6", Isa::kV2, v2::linear_panels, linear_panels_workspace, FormatId::kQ6G64,
+     Arithmetic::kInt8},
+    {"q6", Isa::kV3, v3::linear_panels, linear_panels_workspace, FormatId::kQ6G64,
+     Arithmetic::kInt8},
+    {"q6", Isa::kV4, v4::linear_panels, linear_panels_workspace, FormatId::kQ6G64,
+     Arithmetic::kInt8},
+    {"q6", Isa::kVnni, vnni::linear_panels, linear_panels_workspace, FormatId::kQ6G64,
+     Arithmetic::kInt8},
+    {"q8", Isa::kV2, v2::linear_panels, linear_panels_workspace, FormatId::kQ8G32,
+     Arithmetic::kInt8},
+    {"q8", Isa::kV3, v3::linear_panels, linear_panels_workspace, FormatId::kQ8G32,
+     Arithmetic::kInt8},
+    {"q8", Isa::kV4, v4::linear_panels, linear_panels_workspace, FormatId::kQ8G32,
+     Arithmetic::kInt8},
+    {"q8", Isa::kVnni, vnni::linear_panels, linear_panels_workspace, FormatId::kQ8G32,
+     Arithmetic::kInt8},
+    {"q4_0", Isa::kV2, v2::linear_panels, linear_panels_workspace, FormatId::kGgufQ4_0,
+     Arithmetic::kInt8},
+    {"q4_0", Isa::kV3, v3::linear_panels, linear_panels_workspace, FormatId::kGgufQ4_0,
+     Arithmetic::kInt8},
+    {"q4_0", Isa::kV4, v4::linear_panels, linear_panels_workspace, FormatId::kGgufQ4_0,
+     Arithmetic::kInt8},
+    {"q4_0", Isa::kVnni, vnni::linear_panels, linear_panels_workspace, FormatId::kGgufQ4_0,
+     Arithmetic::kInt8},
+    {"q8_0", Isa::kV2, v2::linear_panels, linear_panels_workspace, FormatId::kGgufQ8_0,
+     Arithmetic::kInt8},
+    {"q8_0", Isa::kV3, v3::linear_panels, linear_panels_workspace, FormatId::kGgufQ8_0,
+     Arithmetic::kInt8},
+    {"q8_0", Isa::kV4, v4::linear_panels, linear_panels_workspace, FormatId::kGgufQ8_0,
+     Arithmetic::kInt8},
+    {"q8_0", Isa::kVnni, vnni::linear_panels, linear_panels_workspace, FormatId::kGgufQ8_0,
+     Arithmetic::kInt8},
+    {"q4_k", Isa::kV2, v2::linear_panels, linear_panels_workspace, FormatId::kGgufQ4K,
+     Arithmetic::kInt8},
+    {"q4_k", Isa::kV3, v3::linear_panels, linear_panels_workspace, FormatId::kGgufQ4K,
+     Arithmetic::kInt8},
+    {"q4_k", Isa::kV4, v4::linear_panels, linear_panels_workspace, FormatId::kGgufQ4K,
+     Arithmetic::kInt8},
+    {"q4_k", Isa::kVnni, vnni::linear_panels, linear_panels_workspace, FormatId::kGgufQ4K,
+     Arithmetic::kInt8},
+    {"q6_k", Isa::kV2, v2::linear_panels, linear_panels_workspace, FormatId::kGgufQ6K,
+     Arithmetic::kInt8},
+    {"q6_k", Isa::kV3, v3::linear_panels, linear_panels_workspace, FormatId::kGgufQ6K,
+     Arithmetic::kInt8},
+    {"q6_k", Isa::kV4, v4::linear_panels, linear_panels_workspace, FormatId::kGgufQ6K,
+     Arithmetic::kInt8},
+    {"q6_k", Isa::kVnni, vnni::linear_panels, linear_panels_workspace, FormatId::kGgufQ6K,
      Arithmetic::kInt8},
     {"bf16", Isa::kV2, v2::linear_bf16, linear_bf16_workspace, FormatId::kBf16, Arithmetic::kF32},
     {"bf16", Isa::kV3, v3::linear_bf16, linear_bf16_workspace, FormatId::kBf16, Arithmetic::kF32},
     {"bf16", Isa::kV4, v4::linear_bf16, linear_bf16_workspace, FormatId::kBf16, Arithmetic::kF32},
     {"bf16", Isa::kBf16, bf16::linear_bf16, linear_bf16_workspace, FormatId::kBf16,
      Arithmetic::kBf16},
-    {"q5 generic", Isa::kV3, v3::linear_generic, linear_generic_workspace, FormatId::kQ5G64,
-     Arithmetic::kF32},
-    {"q5 generic", Isa::kV4, v4::linear_generic, linear_generic_workspace, FormatId::kQ5G64,
-     Arithmetic::kF32},
 };
 
-// Zeroed memory at a multiple of 64, where arenas and stored objects begin.
-struct Aligned {
-  explicit Aligned(uint64_t size) : storage(size + 64), bytes(size) {}
-  std::byte* data() {
-    const auto address = reinterpret_cast<uintptr_t>(storage.data());
-    return storage.data() + (64 - address % 64) % 64;
-  }
-  std::vector<std::byte> storage;
-  uint64_t bytes;
-};
+using Aligned = kernel::Buffer;  // zeroed, huge pages where the system gives them
 
 // Copies of one random weight, together too large for any cache.
 struct Weights {
@@ -80,29 +122,52 @@ struct Weights {
   uint64_t matrix_bytes = 0;
 };
 
-Weights make_weights(FormatId id, const Shape& shape, uint64_t total_bytes) {
-  const codec::Format& format = codec::format(id);
-  const codec::Geometry g{static_cast<uint64_t>(shape.n), static_cast<uint64_t>(shape.k)};
+// Random legal bytes of one stored weight.
+std::vector<std::byte> stored_weight(const codec::Format& format, codec::Geometry g) {
   const codec::Planes planes = format.planes(g);
-  const uint64_t pitch = (planes.total_bytes + 4095) / 4096 * 4096;
-  const uint64_t copies = std::max<uint64_t>(1, total_bytes / pitch);
-  Weights out(pitch * copies);
-  out.matrix_bytes = planes.total_bytes;
+  std::vector<std::byte> out(planes.total_bytes);
   std::mt19937 random(1);
+  if (format.layout == codec::LayoutId::kGgufBlocks) {
+    for (std::byte& b : out) b = static_cast<std::byte>(random());
+    const auto block = static_cast<uint64_t>(format.bits_per_weight * format.group / 8);
+    for (uint64_t at = 0; at < out.size(); at += block)
+      for (const uint64_t half : {uint64_t{1}, uint64_t{3}, block - 1})
+        out[at + half] &= std::byte{0xBB};  // fp16 fields end there: finite exponents
+    return out;
+  }
   std::normal_distribution<float> normal(0, 0.02f);
-  std::vector<float> row(g.cols * 16);
-  for (float& value : row) value = normal(random);
+  std::vector<float> rows(g.cols * 16);
+  for (float& value : rows) value = normal(random);
   for (uint64_t r = 0; r < g.rows; r += 16) {
     std::byte* dst[codec::kMaxPlanes] = {};
     for (int i = 0; i < planes.count; ++i)
-      dst[i] = out.bytes.data() + planes.plane[i].offset + r * planes.plane[i].row_bytes;
-    format.encode(row.data(), 16, g, dst);
+      dst[i] = out.data() + planes.plane[i].offset + r * planes.plane[i].row_bytes;
+    format.encode(rows.data(), 16, g, dst);
   }
+  return out;
+}
+
+// As lowering hands it to the kernel: quantised formats in panels.
+Weights make_weights(FormatId id, const Shape& shape, uint64_t total_bytes) {
+  const codec::Format& format = codec::format(id);
+  const codec::Geometry g{static_cast<uint64_t>(shape.n), static_cast<uint64_t>(shape.k)};
+  std::vector<std::byte> object = stored_weight(format, g);
+  codec::LayoutId layout = format.layout;
+  if (codec::has_panels(id)) {
+    std::vector<std::byte> panels(codec::panels_bytes(id, g));
+    codec::pack_panels(id, object.data(), g, 0, codec::n_panels(g.rows), panels.data());
+    object = std::move(panels);
+    layout = codec::LayoutId::kPanels16;
+  }
+  const uint64_t pitch = (object.size() + 4095) / 4096 * 4096;
+  const uint64_t copies = std::max<uint64_t>(1, total_bytes / pitch);
+  Weights out(pitch * copies);
+  out.matrix_bytes = object.size();
   for (uint64_t i = 0; i < copies; ++i) {
-    std::byte* object = out.bytes.data() + i * pitch;
-    if (i > 0) std::memcpy(object, out.bytes.data(), planes.total_bytes);
+    std::byte* at = out.bytes.data() + i * pitch;
+    std::memcpy(at, object.data(), object.size());
     codec::Matrix matrix;
-    codec::append_segment(matrix, {object, g, id, format.layout, 0, g.rows});
+    codec::append_segment(matrix, {at, g, id, layout, 0, g.rows});
     out.matrices.push_back(std::move(matrix));
   }
   return out;
@@ -126,17 +191,21 @@ double seconds_per_launch(const Row& row, const Weights& weights, const Shape& s
   std::normal_distribution<float> normal;
   for (int64_t i = 0; i < t * shape.k; ++i) store_le(x.data() + i * sizeof(float), normal(random));
   const size_t n_copies = t <= 8 ? weights.matrices.size() : 1;
-  std::vector<std::array<OperandView, 4>> operands(n_copies);
+  std::vector<std::array<OperandView, kLinearOperands>> operands(n_copies);
   for (size_t i = 0; i < n_copies; ++i) {
     operands[i] = {view(x, t, shape.k), {}, {}, view(y, t, shape.n)};
     operands[i][1].weight = &weights.matrices[i];
   }
-  LaunchArgs first{operands[0], {}, nullptr, {}};
+  // A plain product, without norm or residual.
+  const graph::Immediate immediates[kLinearImmediates] = {
+      graph::integer(static_cast<int64_t>(graph::Policy::kAllowA8)), graph::integer(0),
+      graph::integer(0), graph::real(0), graph::integer(0)};
+  LaunchArgs first{operands[0], immediates, nullptr, {}};
   Aligned workspace(row.workspace(first, team.size()));
   const double seconds = fastest_seconds(team, passes, [&] {
     team.run([&](Member& member) {
       for (size_t i = 0; i < n_copies; ++i) {
-        row.fn({operands[i], {}, nullptr, {workspace.data(), workspace.bytes}}, member);
+        row.fn({operands[i], immediates, nullptr, {workspace.data(), workspace.bytes()}}, member);
         member.barrier();
       }
     });
@@ -147,6 +216,7 @@ double seconds_per_launch(const Row& row, const Weights& weights, const Shape& s
 void run(int threads, std::optional<Isa> only, std::string_view kernel, bool quick) {
   Team team(threads);
   Aligned memory(256 << 20);
+  std::memset(memory.data(), 1, memory.bytes());  // untouched pages would all be one page of zeros
   fmt::print("{}, {} threads; per cent of peaks measured beside each figure\n", cpu_model_name(),
              threads);
   for (const Row& row : kRows) {
@@ -157,10 +227,10 @@ void run(int threads, std::optional<Isa> only, std::string_view kernel, bool qui
       const Weights weights = make_weights(row.format, shape, 192 << 20);
       for (const int64_t t : {1, 4, 8}) {
         if (quick && t == 4) continue;
-        const double dram = read_bandwidth(team, {memory.data(), memory.bytes});
+        const double dram = read_bandwidth(team, {memory.data(), memory.bytes()});
         const double seconds = seconds_per_launch(row, weights, shape, t, team, 5);
         const double rate = static_cast<double>(weights.matrix_bytes) / seconds;
-        const double best = std::max(dram, read_bandwidth(team, {memory.data(), memory.bytes}));
+        const double best = std::max(dram, read_bandwidth(team, {memory.data(), memory.bytes()}));
         fmt::print("{:<11} {:<5} {:<13} T={:<4} {:7.2f} GB/s  {:5.1f} % of {:.1f} GB/s DRAM read\n",
                    row.name, isa_name(row.isa), shape.name, t, rate * 1e-9, 100 * rate / best,
                    best * 1e-9);

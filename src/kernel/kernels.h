@@ -19,9 +19,7 @@ enum class KernelId : uint16_t {
   kEmbed,
   kLinearGeneric,  // any codec format: decodes tiles, f32 activations (also --exact)
   kLinearBf16,
-  kLinearQ4G64,
-  kLinearQ6G64,
-  kLinearQ8G32,
+  kLinearPanels,  // quantised formats in panels, int8 activations
   kRmsNorm,
   kAdd,
   kSwiglu,
@@ -36,7 +34,7 @@ enum class KernelId : uint16_t {
   kTap,
   kSample,
 };
-inline constexpr int kKernels = 19;
+inline constexpr int kKernels = 17;
 
 // A resolved operand of the running step. Element (r, c) is at data + (r·stride + c)·sizeof(dtype).
 // Space::kPage and kRow: `offset` inside each page or row, data is null. Space::kWeight: `weight`.
@@ -86,8 +84,12 @@ const KernelInfo& kernel_info(KernelId id);
 std::string_view kernel_name(uint16_t id);
 KernelFn kernel_function(KernelId id, Isa isa);
 
-// The route table of linear: which kernel runs a weight of these formats under this policy.
-// Total: what has no fast kernel goes to kLinearGeneric.
+// Row segments that kLinearPanels takes in one weight.
+inline constexpr size_t kMaxPanelSegments = 16;
+
+// The route table of linear: which kernel runs a weight of these formats under this policy,
+// whatever layout it is in now. Total: what has no fast kernel goes to kLinearGeneric, which reads
+// every layout; kLinearPanels wants every segment in codec::LayoutId::kPanels16.
 KernelId route_linear(const codec::Matrix& weight, graph::Policy policy);
 
 }  // namespace flare::kernel

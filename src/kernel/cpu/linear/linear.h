@@ -7,7 +7,7 @@
 //                               partial sum per vector lane, added pairwise at the chunk's end;
 //                               chunks added ascending
 //   bf16 (level bf16)           the same with chunks of kBf16Chunk and x rounded to bf16
-//   q4, q6, q8                  int32 sum of a group, times scale(x)·scale(w), groups ascending
+//   panels                      int32 sum of a group, times scale(x)·scale(w), groups ascending
 #pragma once
 
 #include "kernel/linear.h"
@@ -22,34 +22,29 @@ inline constexpr int64_t kTileStride = kF32Chunk + 16;
 
 uint64_t linear_generic_workspace(const LaunchArgs& at_capacity, int n_members);
 uint64_t linear_bf16_workspace(const LaunchArgs& at_capacity, int n_members);
-// q4_g64, q6_g64, q8_g32: quantised activations, and unpacked weight rows of each member.
-uint64_t linear_int8_workspace(const LaunchArgs& at_capacity, int n_members);
+// Every quantised format in the layout of codec/panels.h, AllowA8.
+uint64_t linear_panels_workspace(const LaunchArgs& at_capacity, int n_members);
 
 namespace v2 {
 void linear_generic(const LaunchArgs& args, Member& member);
 void linear_bf16(const LaunchArgs& args, Member& member);
-void linear_q4_g64(const LaunchArgs& args, Member& member);
-void linear_q6_g64(const LaunchArgs& args, Member& member);
-void linear_q8_g32(const LaunchArgs& args, Member& member);
+void linear_panels(const LaunchArgs& args, Member& member);
 }  // namespace v2
 
 namespace v3 {
 void linear_generic(const LaunchArgs& args, Member& member);
 void linear_bf16(const LaunchArgs& args, Member& member);
-void linear_q4_g64(const LaunchArgs& args, Member& member);
-void linear_q6_g64(const LaunchArgs& args, Member& member);
-void linear_q8_g32(const LaunchArgs& args, Member& member);
+void linear_panels(const LaunchArgs& args, Member& member);
 }  // namespace v3
 
 namespace v4 {
 void linear_generic(const LaunchArgs& args, Member& member);
 void linear_bf16(const LaunchArgs& args, Member& member);
+void linear_panels(const LaunchArgs& args, Member& member);
 }  // namespace v4
 
 namespace vnni {
-void linear_q4_g64(const LaunchArgs& args, Member& member);
-void linear_q6_g64(const LaunchArgs& args, Member& member);
-void linear_q8_g32(const LaunchArgs& args, Member& member);
+void linear_panels(const LaunchArgs& args, Member& member);
 }  // namespace vnni
 
 namespace bf16 {

@@ -3,6 +3,7 @@
 
 #include "kernel/cpu/isa_region.h"
 #include "kernel/cpu/linear/linear.h"
+#include "kernel/cpu/linear/panels.h"
 #include "kernel/cpu/linear/problem.h"
 
 namespace flare::kernel::v2 {
@@ -10,12 +11,21 @@ namespace {
 
 using namespace linear;
 
-// Each body uses the words of those before it.
+// Each body uses the words of those before it. The ends have vectors of their own.
 // clang-format off
+namespace ends {
+#define FLARE_LANES 4
+#include "kernel/cpu/vec.inl.h"
+#include "kernel/cpu/norm.inl.h"
+#include "kernel/cpu/linear/linear_prologue.inl.h"
+#include "kernel/cpu/linear/linear_epilogue.inl.h"
+#undef FLARE_LANES
+}  // namespace ends
 #include "kernel/cpu/linear/simd_v2.inl.h"
 #include "kernel/cpu/linear/linear_float.inl.h"
-#include "kernel/cpu/linear/dot_maddubs.inl.h"
-#include "kernel/cpu/linear/linear_int8.inl.h"
+#include "kernel/cpu/linear/panel_formats.inl.h"
+#include "kernel/cpu/linear/panel_dots_maddubs.inl.h"
+#include "kernel/cpu/linear/panels.inl.h"
 // clang-format on
 
 }  // namespace
@@ -24,15 +34,8 @@ void linear_generic(const LaunchArgs& args, Member& member) {
   run_generic(problem_of(args), member);
 }
 void linear_bf16(const LaunchArgs& args, Member& member) { run_bf16(problem_of(args), member); }
-
-void linear_q4_g64(const LaunchArgs& args, Member& member) {
-  run_int8<Q4>(problem_of(args), member);
-}
-void linear_q6_g64(const LaunchArgs& args, Member& member) {
-  run_int8<Q6>(problem_of(args), member);
-}
-void linear_q8_g32(const LaunchArgs& args, Member& member) {
-  run_int8<Q8>(problem_of(args), member);
+void linear_panels(const LaunchArgs& args, Member& member) {
+  run_panels(panel_problem(args), member);
 }
 
 }  // namespace flare::kernel::v2

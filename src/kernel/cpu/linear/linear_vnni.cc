@@ -3,6 +3,7 @@
 
 #include "kernel/cpu/isa_region.h"
 #include "kernel/cpu/linear/linear.h"
+#include "kernel/cpu/linear/panels.h"
 #include "kernel/cpu/linear/problem.h"
 
 FLARE_TARGET_BEGIN(FLARE_TARGET_VNNI)
@@ -11,23 +12,25 @@ namespace {
 
 using namespace linear;
 
-// Each body uses the words of those before it.
+// Each body uses the words of those before it. The ends have vectors of their own.
 // clang-format off
+namespace ends {
+#define FLARE_LANES 16
+#include "kernel/cpu/vec.inl.h"
+#include "kernel/cpu/norm.inl.h"
+#include "kernel/cpu/linear/linear_prologue.inl.h"
+#include "kernel/cpu/linear/linear_epilogue.inl.h"
+#undef FLARE_LANES
+}  // namespace ends
 #include "kernel/cpu/linear/simd_v4.inl.h"
-#include "kernel/cpu/linear/dot_vnni.inl.h"
-#include "kernel/cpu/linear/linear_int8.inl.h"
+#include "kernel/cpu/linear/panel_formats.inl.h"
+#include "kernel/cpu/linear/panel_dots_vnni.inl.h"
+#include "kernel/cpu/linear/panels.inl.h"
 // clang-format on
 
 }  // namespace
-
-void linear_q4_g64(const LaunchArgs& args, Member& member) {
-  run_int8<Q4>(problem_of(args), member);
-}
-void linear_q6_g64(const LaunchArgs& args, Member& member) {
-  run_int8<Q6>(problem_of(args), member);
-}
-void linear_q8_g32(const LaunchArgs& args, Member& member) {
-  run_int8<Q8>(problem_of(args), member);
+void linear_panels(const LaunchArgs& args, Member& member) {
+  run_panels(panel_problem(args), member);
 }
 
 }  // namespace flare::kernel::vnni

@@ -5,7 +5,7 @@ using F = __m128;
 using I = __m128i;
 constexpr int kLanes = 4;
 constexpr int kBlockRows = 3;      // rows of x in a binary32 block, by registers
-constexpr int kInt8BlockRows = 4;  // rows of x in an int8 block
+constexpr int kInt8BlockRows = 4;  // rows of x that stream a panel together
 
 inline F zero() { return _mm_setzero_ps(); }
 inline F load(const float* p) { return _mm_loadu_ps(p); }
@@ -40,6 +40,10 @@ template <int kBits>
 inline I shr(I a) {
   return _mm_srli_epi32(a, kBits);
 }
+template <int kBits>
+inline I sar(I a) {
+  return _mm_srai_epi32(a, kBits);
+}
 inline F to_float(I a) { return _mm_cvtepi32_ps(a); }
 inline F as_float(I a) { return _mm_castsi128_ps(a); }
 inline I iadd(I a, I b) { return _mm_add_epi32(a, b); }
@@ -50,14 +54,44 @@ inline I isign8(I a, I b) { return _mm_sign_epi8(a, b); }
 inline I iabs8(I a) { return _mm_abs_epi8(a); }
 inline I isplat16(int16_t v) { return _mm_set1_epi16(v); }
 
-// The 16 bytes at p + lane·stride, transposed: out[i] holds word i of every lane's row.
-inline void load_transposed(const std::byte* p, int64_t stride, I* out) {
-  I a[4];
-  for (int i = 0; i < 4; ++i) a[i] = iload(p + i * stride);
-  const I ab_low = _mm_unpacklo_epi32(a[0], a[1]), ab_high = _mm_unpackhi_epi32(a[0], a[1]);
-  const I cd_low = _mm_unpacklo_epi32(a[2], a[3]), cd_high = _mm_unpackhi_epi32(a[2], a[3]);
-  out[0] = _mm_unpacklo_epi64(ab_low, cd_low);
-  out[1] = _mm_unpackhi_epi64(ab_low, cd_low);
-  out[2] = _mm_unpacklo_epi64(ab_high, cd_high);
-  out[3] = _mm_unpackhi_epi64(ab_high, cd_high);
+// Four bytes in every lane.
+inline I splat_word(const int8_t* p) {
+  int32_t word;
+  __builtin_memcpy(&word, p, 4);
+  return _mm_set1_epi32(word);
+}
+// kLanes fp16 words; infinities and NaN are no legal scales.
+inline F load_half(const uint16_t* p) {
+  const I words = _mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  const I magnitude = shl<13>(and_(words, isplat(0x7fff)));
+  const I sign = shl<16>(and_(words, isplat(0x8000)));
+  return mul(as_float(or_(magnitude, sign)), splat(0x1p112f));
+}
+
+// Largest magnitude of n values, n a multiple of 16.
+inline float largest_magnitude(const float* values, int64_t n) {
+  const __m128 magnitude = _mm_castsi128_ps(_mm_set1_epi32(0x7fffffff));
+  __m128 most = _mm_setzero_ps();
+  for (int64_t i = 0; i < n; i += 4)
+    most = _mm_max_ps(most, _mm_and_ps(_mm_loadu_ps(values + i), magnitude));
+  most = _mm_max_ps(most, _mm_movehl_ps(most, most));
+  return _mm_cvtss_f32(_mm_max_ss(most, _mm_shuffle_ps(most, most, 1)));
+}
+
+// codes[i] = values[i]·factor to the nearest integer, within ±127; returns their sum. n a multiple
+// of 16.
+inline int32_t round_to_codes(const float* values, int64_t n, float factor, int8_t* codes) {
+  const __m128 by = _mm_set1_ps(factor);
+  const auto four = [&](int64_t i) {
+    return _mm_cvtps_epi32(_mm_mul_ps(_mm_loadu_ps(values + i), by));
+  };
+  __m128i sums = _mm_setzero_si128();
+  for (int64_t i = 0; i < n; i += 16) {
+    const __m128i low = _mm_packs_epi32(four(i), four(i + 4));
+    const __m128i high = _mm_packs_epi32(four(i + 8), four(i + 12));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + i), _mm_packs_epi16(low, high));
+    sums = _mm_add_epi32(sums, _mm_madd_epi16(_mm_add_epi16(low, high), _mm_set1_epi16(1)));
+  }
+  sums = _mm_add_epi32(sums, _mm_shuffle_epi32(sums, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(sums, _mm_shuffle_epi32(sums, 0xb1)));
 }

@@ -39,6 +39,10 @@ template <int kBits>
 inline I shr(I a) {
   return _mm256_srli_epi32(a, kBits);
 }
+template <int kBits>
+inline I sar(I a) {
+  return _mm256_srai_epi32(a, kBits);
+}
 inline F to_float(I a) { return _mm256_cvtepi32_ps(a); }
 inline F as_float(I a) { return _mm256_castsi256_ps(a); }
 inline I iadd(I a, I b) { return _mm256_add_epi32(a, b); }
@@ -49,20 +53,39 @@ inline I isign8(I a, I b) { return _mm256_sign_epi8(a, b); }
 inline I iabs8(I a) { return _mm256_abs_epi8(a); }
 inline I isplat16(int16_t v) { return _mm256_set1_epi16(v); }
 
-// Rows i and i + 4 share a register, so that the transposition stays inside 128-bit halves.
-inline void load_transposed(const std::byte* p, int64_t stride, I* out) {
-  const std::byte* upper = p + 4 * stride;
-  I a[4];
-  for (int i = 0; i < 4; ++i) {
-    const auto* low = reinterpret_cast<const __m128i*>(p + i * stride);
-    const auto* high = reinterpret_cast<const __m128i*>(upper + i * stride);
-    a[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(low)),
-                                   _mm_loadu_si128(high), 1);
+// Four bytes in every lane.
+inline I splat_word(const int8_t* p) {
+  int32_t word;
+  __builtin_memcpy(&word, p, 4);
+  return _mm256_set1_epi32(word);
+}
+inline F load_half(const uint16_t* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+
+inline float largest_magnitude(const float* values, int64_t n) {
+  const F magnitude = as_float(isplat(0x7fffffff));
+  F most = zero();
+  for (int64_t i = 0; i < n; i += 8)
+    most = _mm256_max_ps(most, _mm256_and_ps(load(values + i), magnitude));
+  __m128 four = _mm_max_ps(_mm256_castps256_ps128(most), _mm256_extractf128_ps(most, 1));
+  four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(four, _mm_shuffle_ps(four, four, 1)));
+}
+inline int32_t round_to_codes(const float* values, int64_t n, float factor, int8_t* codes) {
+  const F by = splat(factor);
+  I sums = izero();
+  for (int64_t i = 0; i < n; i += 16) {
+    const I a = _mm256_cvtps_epi32(mul(load(values + i), by));
+    const I b = _mm256_cvtps_epi32(mul(load(values + i + 8), by));
+    sums = iadd(sums, iadd(a, b));
+    // packs works in halves; the permutation puts the quarters in order.
+    const I words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+    const __m128i bytes =
+        _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + i), bytes);
   }
-  const I ab_low = _mm256_unpacklo_epi32(a[0], a[1]), ab_high = _mm256_unpackhi_epi32(a[0], a[1]);
-  const I cd_low = _mm256_unpacklo_epi32(a[2], a[3]), cd_high = _mm256_unpackhi_epi32(a[2], a[3]);
-  out[0] = _mm256_unpacklo_epi64(ab_low, cd_low);
-  out[1] = _mm256_unpackhi_epi64(ab_low, cd_low);
-  out[2] = _mm256_unpacklo_epi64(ab_high, cd_high);
-  out[3] = _mm256_unpackhi_epi64(ab_high, cd_high);
+  __m128i four = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1)));
 }

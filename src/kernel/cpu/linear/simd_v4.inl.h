@@ -40,29 +40,45 @@ template <int kBits>
 inline I shr(I a) {
   return _mm512_srli_epi32(a, kBits);
 }
+template <int kBits>
+inline I sar(I a) {
+  return _mm512_srai_epi32(a, kBits);
+}
 inline F to_float(I a) { return _mm512_cvtepi32_ps(a); }
 inline F as_float(I a) { return _mm512_castsi512_ps(a); }
-
-inline I join(const std::byte* a, const std::byte* b, const std::byte* c, const std::byte* d) {
-  const auto at = [](const std::byte* p) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  };
-  const I low = _mm512_inserti32x4(_mm512_castsi128_si512(at(a)), at(b), 1);
-  return _mm512_inserti32x4(_mm512_inserti32x4(low, at(c), 2), at(d), 3);
+inline I iadd(I a, I b) { return _mm512_add_epi32(a, b); }
+inline I iadd16(I a, I b) { return _mm512_add_epi16(a, b); }
+inline I imaddubs(I a, I b) { return _mm512_maddubs_epi16(a, b); }
+inline I imadd16(I a, I b) { return _mm512_madd_epi16(a, b); }
+// a, negated where b is negative. Where b is 0 its product is 0 anyway.
+inline I isign8(I a, I b) {
+  return _mm512_mask_sub_epi8(a, _mm512_movepi8_mask(b), _mm512_setzero_si512(), a);
 }
-// Rows i, i + 4, i + 8, i + 12 share a register, so that the transposition stays inside 128 bits.
-// Four pointers and multiples of the stride: sixteen pointers would not fit the registers.
-inline void load_transposed(const std::byte* p, int64_t stride, I* out) {
-  const std::byte *p4 = p + 4 * stride, *p8 = p + 8 * stride, *p12 = p8 + 4 * stride;
-  I a[4];
-  for (int i = 0; i < 4; ++i) {
-    const int64_t at = i * stride;
-    a[i] = join(p + at, p4 + at, p8 + at, p12 + at);
+inline I iabs8(I a) { return _mm512_abs_epi8(a); }
+inline I isplat16(int16_t v) { return _mm512_set1_epi16(v); }
+
+// Four bytes in every lane.
+inline I splat_word(const int8_t* p) {
+  int32_t word;
+  __builtin_memcpy(&word, p, 4);
+  return _mm512_set1_epi32(word);
+}
+inline F load_half(const uint16_t* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+
+inline float largest_magnitude(const float* values, int64_t n) {
+  F most = zero();
+  for (int64_t i = 0; i < n; i += 16) most = _mm512_max_ps(most, _mm512_abs_ps(load(values + i)));
+  return _mm512_reduce_max_ps(most);
+}
+inline int32_t round_to_codes(const float* values, int64_t n, float factor, int8_t* codes) {
+  const F by = splat(factor);
+  I sums = izero();
+  for (int64_t i = 0; i < n; i += 16) {
+    const I words = _mm512_cvtps_epi32(mul(load(values + i), by));
+    sums = _mm512_add_epi32(sums, words);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + i), _mm512_cvtepi32_epi8(words));
   }
-  const I ab_low = _mm512_unpacklo_epi32(a[0], a[1]), ab_high = _mm512_unpackhi_epi32(a[0], a[1]);
-  const I cd_low = _mm512_unpacklo_epi32(a[2], a[3]), cd_high = _mm512_unpackhi_epi32(a[2], a[3]);
-  out[0] = _mm512_unpacklo_epi64(ab_low, cd_low);
-  out[1] = _mm512_unpackhi_epi64(ab_low, cd_low);
-  out[2] = _mm512_unpacklo_epi64(ab_high, cd_high);
-  out[3] = _mm512_unpackhi_epi64(ab_high, cd_high);
+  return _mm512_reduce_add_epi32(sums);
 }

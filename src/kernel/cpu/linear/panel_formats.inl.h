@@ -1,0 +1,142 @@
+// Codes and scales of every panel format as vectors: a lane is a weight row. Needs simd_*.inl.h.
+//
+// A format supplies
+//   kGroup; kBlockGroups;   columns that share a scale, and groups of a block
+//   kLowBits; kHighBits;    of a code, see codec/panels.h
+//   kOffsetBits;            codes are raised by 2^kOffsetBits; 0: not raised
+//   kHasLow;                whether a group has a minimum that is taken off
+//   block_scales(at, lane, scale, low): of the block whose scales are at `at`, lanes from `lane` on
+
+template <int kValue>
+struct Constant {
+  static constexpr int value = kValue;
+};
+// body(Constant<kBegin>{}), body(Constant<kBegin + kBy>{}), … below kEnd.
+template <int kBegin, int kEnd, int kBy = 1, typename Body>
+__attribute__((always_inline)) inline void unrolled(const Body& body) {
+  if constexpr (kBegin < kEnd) {
+    body(Constant<kBegin>{});
+    unrolled<kBegin + kBy, kEnd, kBy>(body);
+  }
+}
+
+// fp16 words in 32-bit lanes, zero above; exact. Infinities and NaN are no legal scales.
+inline F widen_half(I words) {
+  const I magnitude = shl<13>(and_(words, isplat(0x7fff)));
+  const I sign = shl<16>(and_(words, isplat(0x8000)));
+  return mul(as_float(or_(magnitude, sign)), splat(0x1p112f));
+}
+
+template <int kGroupCols, int kLow, int kHigh, int kOffset>
+struct HalfScaled {
+  static constexpr int kGroup = kGroupCols;
+  static constexpr int kBlockGroups = 1;
+  static constexpr int kLowBits = kLow;
+  static constexpr int kHighBits = kHigh;
+  static constexpr int kOffsetBits = kOffset;
+  static constexpr bool kHasLow = false;
+  static void block_scales(const std::byte* at, int lane, F* scale, F*) {
+    scale[0] = load_half(reinterpret_cast<const uint16_t*>(at) + lane);
+  }
+};
+using PanelQ4G64 = HalfScaled<64, 4, 0, 3>;
+using PanelQ5G64 = HalfScaled<64, 4, 1, 4>;
+using PanelQ6G64 = HalfScaled<64, 4, 2, 5>;
+using PanelQ4G32 = HalfScaled<32, 4, 0, 3>;  // gguf_q4_0
+using PanelQ8G32 = HalfScaled<32, 8, 0, 7>;  // and gguf_q8_0
+
+struct PanelQ4K {
+  static constexpr int kGroup = 32;
+  static constexpr int kBlockGroups = 8;
+  static constexpr int kLowBits = 4;
+  static constexpr int kHighBits = 0;
+  static constexpr int kOffsetBits = 0;
+  static constexpr bool kHasLow = true;
+  static void block_scales(const std::byte* at, int lane, F* scale, F* low) {
+    const auto word = [&](int i) { return iload(at + 64 * i + 4 * lane); };
+    const I w0 = word(0), w1 = word(1), w2 = word(2), halves = word(3);
+    const F d = widen_half(and_(halves, isplat(0xffff)));
+    const F least = widen_half(shr<16>(halves));
+    const I six = isplat(0x3f3f3f3f), four = isplat(0x0f0f0f0f), two = isplat(0x30303030);
+    const I scales[2] = {and_(w0, six), or_(and_(w2, four), and_(shr<2>(w0), two))};
+    const I lows[2] = {and_(w1, six), or_(and_(shr<4>(w2), four), and_(shr<2>(w1), two))};
+    unrolled<0, 8>([&](auto u) {
+      constexpr int kShift = u.value % 4 * 8;
+      const I byte = isplat(0xff);
+      scale[u.value] = mul(d, to_float(and_(shr<kShift>(scales[u.value / 4]), byte)));
+      low[u.value] = mul(least, to_float(and_(shr<kShift>(lows[u.value / 4]), byte)));
+    });
+  }
+};
+
+struct PanelQ6K {
+  static constexpr int kGroup = 16;
+  static constexpr int kBlockGroups = 16;
+  static constexpr int kLowBits = 4;
+  static constexpr int kHighBits = 2;
+  static constexpr int kOffsetBits = 5;
+  static constexpr bool kHasLow = false;
+  static void block_scales(const std::byte* at, int lane, F* scale, F*) {
+    const F d = load_half(reinterpret_cast<const uint16_t*>(at + 256) + lane);
+    unrolled<0, 16>([&](auto u) {
+      const I word = iload(at + 64 * (u.value / 4) + 4 * lane);
+      scale[u.value] = mul(d, to_float(sar<24>(shl<24 - u.value % 4 * 8>(word))));
+    });
+  }
+};
+
+// Steps whose products of codes and activations of ±127 add up in 16 bits.
+template <typename P>
+constexpr int run_of() {
+  return P::kLowBits == 8 ? 1 : P::kHighBits == 0 ? 8 : P::kHighBits == 1 ? 4 : 2;
+}
+
+// Bytes of a group's codes and high bits in a panel.
+template <typename P>
+inline constexpr int kGroupCodeBytes = P::kGroup * 2 * P::kLowBits;
+template <typename P>
+inline constexpr int kGroupHighBytes = P::kGroup * 2 * P::kHighBits;
+
+// Step S of a group as unsigned bytes. `codes` and `high` point at the group's first byte of the
+// vector's first lane.
+template <typename P, int S>
+inline I step_codes(const std::byte* codes, const std::byte* high) {
+  if constexpr (P::kLowBits == 8) return iload(codes + S * 64);
+  const I pair = iload(codes + S / 2 * 64);
+  const I nibbles = isplat(0x0f0f0f0f);
+  const I low = S % 2 == 0 ? and_(pair, nibbles) : and_(shr<4>(pair), nibbles);
+  if constexpr (P::kHighBits == 0) {
+    return low;
+  } else {
+    constexpr int kSteps = 8 / P::kHighBits;  // of a register of high bits
+    constexpr int kAt = P::kHighBits * (S % kSteps);
+    const I bits = iload(high + S / kSteps * 64);
+    const I mask = isplat(P::kHighBits == 1 ? 0x10101010 : 0x30303030);
+    if constexpr (kAt <= 4) return or_(low, and_(shl<4 - kAt>(bits), mask));
+    if constexpr (kAt > 4) return or_(low, and_(shr<kAt - 4>(bits), mask));
+  }
+}
+
+// body(P{}) for the panel format.
+template <typename Body>
+inline void with_format(codec::FormatId format, const Body& body) {
+  switch (format) {
+    case codec::FormatId::kQ4G64:
+      return body(PanelQ4G64{});
+    case codec::FormatId::kQ5G64:
+      return body(PanelQ5G64{});
+    case codec::FormatId::kQ6G64:
+      return body(PanelQ6G64{});
+    case codec::FormatId::kGgufQ4_0:
+      return body(PanelQ4G32{});
+    case codec::FormatId::kQ8G32:
+    case codec::FormatId::kGgufQ8_0:
+      return body(PanelQ8G32{});
+    case codec::FormatId::kGgufQ4K:
+      return body(PanelQ4K{});
+    case codec::FormatId::kGgufQ6K:
+      return body(PanelQ6K{});
+    default:
+      return;  // fits_panels lets nothing else in
+  }
+}

@@ -1,0 +1,147 @@
+// Segments as panels, and where a launch's workspace keeps what.
+#include "kernel/cpu/linear/panels.h"
+
+#include <algorithm>
+
+#include "kernel/cpu/linear/linear.h"
+
+namespace flare::kernel {
+namespace linear {
+namespace {
+
+constexpr int64_t kLine = 64;
+constexpr int64_t kCodeBytes = 384 << 10;  // of x̂ that are to stay in L2
+constexpr int64_t kMostRowsAtOnce = 512;
+// Rows a power of two apart would throw each other out of L1.
+constexpr int64_t kStridePadding = 64;
+
+int64_t align_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+// Hands out aligned pieces of a block of memory that may not be there yet.
+class Carver {
+ public:
+  explicit Carver(std::byte* base) : base_(base) {}
+  template <typename T>
+  T* take(int64_t count) {
+    std::byte* at = base_ + bytes_;
+    bytes_ += align_up(count * static_cast<int64_t>(sizeof(T)), kLine);
+    return reinterpret_cast<T*>(at);
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* base_;
+  int64_t bytes_ = 0;
+};
+
+Quantised carve_quantised(Carver& carver, int64_t rows, int64_t k, int64_t group) {
+  Quantised q;
+  q.group = group;
+  q.groups = align_up(k, group) / group;
+  q.stride = align_up(q.groups * group, kLine) + kStridePadding;
+  q.codes = carver.take<int8_t>(rows * q.stride);
+  q.scales = carver.take<float>(rows * q.groups);
+  q.neg_sums = carver.take<int32_t>(rows * q.groups);
+  q.neg_scaled = carver.take<float>(rows * q.groups);
+  return q;
+}
+
+void carve_shared(Carver& carver, PanelProblem& p) {
+  for (int w = 0; w < kWidths; ++w)
+    if (p.is_wanted[w])
+      p.shared[w] = carve_quantised(carver, p.problem.n_rows, p.problem.k, kGroupWidths[w]);
+}
+
+PanelScratch carve_scratch(Carver& carver, const PanelProblem& p) {
+  PanelScratch s;
+  const int64_t k = p.problem.k;
+  s.row = carver.take<float>(align_up(k, kGroupWidths[0]));
+  const int64_t own_rows = std::min(p.problem.n_rows, kOwnElements / k);
+  for (int w = 0; w < kWidths; ++w)
+    if (p.is_wanted[w]) s.own[w] = carve_quantised(carver, own_rows, k, kGroupWidths[w]);
+  if (p.problem.n_rows <= kStreamRows) return s;
+  s.slice = carver.take<std::byte>(2 * kPanelRows * kSliceCols);
+  s.slice_scales = carver.take<float>(2 * kPanelRows * kSliceCols / 16);
+  s.slice_lows = carver.take<float>(2 * kPanelRows * kSliceCols / 16);
+  s.totals = carver.take<float>(2 * kPanelRows * std::min(rows_at_once(k), p.problem.n_rows));
+  return s;
+}
+
+void add_segments(const codec::Matrix& weight, PanelProblem& p) {
+  int64_t output = 0;
+  for (const codec::Segment& from : weight.segments) {
+    PanelSegment& to = p.segments[p.n_segments++];
+    to.format = from.format;
+    to.shape = codec::panel_shape(from.format, from.geometry.cols);
+    to.panels = from.object + from.row_begin / codec::kPanelRows * to.shape.bytes;
+    to.rows = static_cast<int64_t>(from.rows());
+    to.n_panels = static_cast<int64_t>(codec::n_panels(from.rows()));
+    to.output = output;
+    output += to.rows;
+    p.n_panels += to.n_panels;
+    p.is_wanted[width_index(from.format)] = true;
+  }
+}
+
+}  // namespace
+
+int width_index(codec::FormatId format) {
+  switch (format) {
+    case codec::FormatId::kQ4G64:
+    case codec::FormatId::kQ5G64:
+    case codec::FormatId::kQ6G64:
+      return 0;
+    case codec::FormatId::kGgufQ6K:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+int64_t rows_at_once(int64_t k) {
+  constexpr int64_t kGrain = 48;  // a multiple of every block of rows
+  const int64_t fitting = kCodeBytes / k / kGrain * kGrain;
+  return std::clamp(fitting, kGrain, kMostRowsAtOnce);
+}
+
+PanelProblem panel_problem(const LaunchArgs& args) {
+  PanelProblem p;
+  p.problem = problem_of(args);
+  add_segments(*args.operands[1].weight, p);
+  p.n_units = p.problem.output == LinearOutput::kSwiglu ? p.n_panels / 2 : p.n_panels;
+  Carver carver(p.problem.workspace);
+  carve_shared(carver, p);
+  return p;
+}
+
+PanelRef panel_at(const PanelProblem& p, int64_t i) {
+  const PanelSegment* s = p.segments;
+  while (i >= s->n_panels) i -= (s++)->n_panels;
+  const int64_t first = i * kPanelRows;
+  return {s, s->panels + i * static_cast<int64_t>(s->shape.bytes), s->output + first,
+          std::min(kPanelRows, s->rows - first)};
+}
+
+PanelScratch scratch_of(const PanelProblem& p, const Member& member) {
+  Carver sizes(nullptr);
+  PanelProblem copy = p;
+  carve_shared(sizes, copy);
+  const int64_t shared = sizes.bytes();
+  carve_scratch(sizes, p);
+  Carver carver(p.problem.workspace + shared + (sizes.bytes() - shared) * member.index());
+  return carve_scratch(carver, p);
+}
+
+}  // namespace linear
+
+uint64_t linear_panels_workspace(const LaunchArgs& at_capacity, int n_members) {
+  linear::PanelProblem p = linear::panel_problem(at_capacity);
+  linear::Carver carver(nullptr);
+  linear::carve_shared(carver, p);
+  const int64_t shared = carver.bytes();
+  linear::carve_scratch(carver, p);
+  const int64_t own = carver.bytes() - shared;
+  return static_cast<uint64_t>(shared + own * n_members);
+}
+
+}  // namespace flare::kernel

@@ -1,0 +1,84 @@
+// Linear over weights in panels (codec/panels.h) with int8 activations: what a launch works on.
+//
+// A launch has two phases. First x̂ is quantised, for every group width that a segment wants: by
+// every member for itself where few rows make that cheaper than meeting, else row by row over the
+// team with a barrier behind. Then *units* are dealt out: one panel of outputs, or with SwiGLU the
+// gate's panel and the up projection's. Few rows stream a unit's bytes once for all rows; many rows
+// unpack slices of columns of two panels to bytes and multiply blocks of rows with them.
+#pragma once
+
+#include "codec/panels.h"
+#include "kernel/cpu/linear/problem.h"
+
+namespace flare::kernel::linear {
+
+inline constexpr int64_t kPanelRows = 16;
+// Columns of a slice: unpacked, two panels of it and their scales stay in L1. A multiple of every
+// block.
+inline constexpr int64_t kSliceCols = 512;
+// Rows that the streaming kernel takes at once.
+inline constexpr int64_t kStreamRows = 8;
+// Elements of x̂ up to which every member quantises them for itself.
+inline constexpr int64_t kOwnElements = 8192;
+
+// x̂ as int8 with one scale for `group` columns of a row.
+struct Quantised {
+  int64_t group = 0;
+  int64_t groups = 0;           // of a row
+  int64_t stride = 0;           // bytes from row to row of codes
+  int8_t* codes = nullptr;      // [T][stride]
+  float* scales = nullptr;      // [T][groups]
+  int32_t* neg_sums = nullptr;  // [T][groups] −Σ codes
+  float* neg_scaled = nullptr;  // [T][groups] −scale·Σ codes
+};
+
+// The group widths of panel formats, in the order of PanelProblem::quantised.
+inline constexpr int64_t kGroupWidths[] = {64, 32, 16};
+inline constexpr int kWidths = 3;
+int width_index(codec::FormatId format);
+
+// Rows of one stored tensor that begin and end at panels.
+struct PanelSegment {
+  const std::byte* panels = nullptr;  // the first panel of the segment
+  codec::FormatId format = codec::FormatId::kQ4G64;
+  codec::PanelShape shape;
+  int64_t n_panels = 0;
+  int64_t rows = 0;
+  int64_t output = 0;  // its first row among the outputs of the product
+};
+// One panel as an item of work.
+struct PanelRef {
+  const PanelSegment* segment = nullptr;
+  const std::byte* data = nullptr;
+  int64_t output = 0;  // of its first row
+  int64_t rows = 0;    // 1 … 16
+};
+
+struct PanelProblem {
+  Problem problem;
+  PanelSegment segments[kMaxPanelSegments];
+  int n_segments = 0;
+  int64_t n_panels = 0;  // of all segments
+  int64_t n_units = 0;   // n_panels, or half of it with SwiGLU
+  bool is_wanted[kWidths] = {};
+  Quantised shared[kWidths];  // in the launch's workspace
+};
+
+PanelProblem panel_problem(const LaunchArgs& args);
+// Panel i of the concatenated segments.
+PanelRef panel_at(const PanelProblem& p, int64_t i);
+
+// Room of one member.
+struct PanelScratch {
+  float* row = nullptr;           // x̂ of one row, K floats and padding
+  Quantised own[kWidths];         // for launches of at most kOwnElements
+  std::byte* slice = nullptr;     // two panels of kSliceCols columns, a byte a code
+  float* slice_scales = nullptr;  // [2][kSliceCols / 16][16]
+  float* slice_lows = nullptr;    // the same
+  float* totals = nullptr;        // [rows_at_once][2][16]
+};
+PanelScratch scratch_of(const PanelProblem& p, const Member& member);
+// Rows whose codes stay in L2 while all panels pass.
+int64_t rows_at_once(int64_t k);
+
+}  // namespace flare::kernel::linear
