@@ -26,7 +26,7 @@ enum class Kind : uint8_t {
   kOptional,  // a table, or absent
   kIndices,   // i32 input or output
   kParams,    // sampling parameters
-  kPage,      // f32 or bf16 region
+  kPage,      // f32, bf16 or fp8_e4m3 region
   kRow,       // f32 field
 };
 std::string_view kind_text(Kind kind) {
@@ -36,7 +36,7 @@ std::string_view kind_text(Kind kind) {
                                         "a constant or nothing",
                                         "i32 step indices",
                                         "sampling parameters",
-                                        "an f32 or bf16 page region",
+                                        "an f32, bf16 or fp8_e4m3 page region",
                                         "an f32 row field"};
   return kText[static_cast<int>(kind)];
 }
@@ -167,7 +167,8 @@ class LaunchCheck {
       case Kind::kParams:
         return o.space == Space::kIo && o.dtype == DType::kU8;
       case Kind::kPage:
-        return o.space == Space::kPage && (o.dtype == DType::kF32 || o.dtype == DType::kBf16);
+        return o.space == Space::kPage && (o.dtype == DType::kF32 || o.dtype == DType::kBf16 ||
+                                           o.dtype == DType::kF8E4M3);
       case Kind::kRow:
         return o.space == Space::kRow && o.dtype == DType::kF32;
     }
