@@ -126,17 +126,21 @@ double seconds_per_launch(const Row& row, const Weights& weights, const Shape& s
   std::normal_distribution<float> normal;
   for (int64_t i = 0; i < t * shape.k; ++i) store_le(x.data() + i * sizeof(float), normal(random));
   const size_t n_copies = t <= 8 ? weights.matrices.size() : 1;
-  std::vector<std::array<OperandView, 4>> operands(n_copies);
+  std::vector<std::array<OperandView, kLinearOperands>> operands(n_copies);
   for (size_t i = 0; i < n_copies; ++i) {
     operands[i] = {view(x, t, shape.k), {}, {}, view(y, t, shape.n)};
     operands[i][1].weight = &weights.matrices[i];
   }
-  LaunchArgs first{operands[0], {}, nullptr, {}};
+  // A plain product, without norm or residual.
+  const graph::Immediate immediates[kLinearImmediates] = {
+      graph::integer(static_cast<int64_t>(graph::Policy::kAllowA8)), graph::integer(0),
+      graph::integer(0), graph::real(0), graph::integer(0)};
+  LaunchArgs first{operands[0], immediates, nullptr, {}};
   Aligned workspace(row.workspace(first, team.size()));
   const double seconds = fastest_seconds(team, passes, [&] {
     team.run([&](Member& member) {
       for (size_t i = 0; i < n_copies; ++i) {
-        row.fn({operands[i], {}, nullptr, {workspace.data(), workspace.bytes}}, member);
+        row.fn({operands[i], immediates, nullptr, {workspace.data(), workspace.bytes}}, member);
         member.barrier();
       }
     });

@@ -11,8 +11,16 @@ namespace {
 
 using namespace linear;
 
-// Each body uses the words of those before it.
+// Each body uses the words of those before it. The ends have vectors of their own.
 // clang-format off
+namespace ends {
+#define FLARE_LANES 16
+#include "kernel/cpu/vec.inl.h"
+#include "kernel/cpu/norm.inl.h"
+#include "kernel/cpu/linear/linear_prologue.inl.h"
+#include "kernel/cpu/linear/linear_epilogue.inl.h"
+#undef FLARE_LANES
+}  // namespace ends
 #include "kernel/cpu/linear/simd_v4.inl.h"
 #include "kernel/cpu/linear/linear_float.inl.h"
 // clang-format on
@@ -31,32 +39,49 @@ struct Bf16Pairs {
   }
 };
 
-// This member's share of x as bf16 words, `stride` words a row.
-inline void round_activations(const Problem& p, uint16_t* words, int64_t stride,
+// bf16 words of n <= 32 floats, and zeros up to 32.
+inline void round_words(const float* from, int64_t n, uint16_t* words) {
+  const uint32_t mask = n == 32 ? ~0u : (1u << n) - 1;
+  const F low = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), from);
+  const F high = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), from + 16);
+  _mm512_storeu_si512(words, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+}
+
+// This member's share of x̂ as bf16 words, `stride` words a row: blocks of 32 columns, or whole
+// rows where something stands before the product.
+inline void round_activations(const Problem& p, const Room& room, uint16_t* words, int64_t stride,
                               const Member& member) {
-  const int64_t blocks = stride / 32;
-  const Range share = share_of(member, p.n_rows * blocks, 1);
-  for (int64_t i = share.begin; i < share.end; ++i) {
-    const int64_t t = i / blocks, col = i % blocks * 32;
-    const float* from = p.x + t * p.x_stride + col;
-    const int64_t n = p.k - col < 32 ? p.k - col : 32;
-    const uint32_t mask = n == 32 ? ~0u : (1u << n) - 1;
-    const F low = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), from);
-    const F high = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), from + 16);
-    _mm512_storeu_si512(words + t * stride + col,
-                        reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+  if (p.input == LinearInput::kPlain) {
+    const int64_t blocks = stride / 32;
+    const Range share = share_of(member, p.n_rows * blocks, 1);
+    for (int64_t i = share.begin; i < share.end; ++i) {
+      const int64_t t = i / blocks, col = i % blocks * 32;
+      round_words(p.x + t * p.x_stride + col, p.k - col < 32 ? p.k - col : 32,
+                  words + t * stride + col);
+    }
+    return;
+  }
+  float* row = room.rows + member.index() * room.rows_stride;
+  const Range share = share_of(member, p.n_rows, 1);
+  for (int64_t t = share.begin; t < share.end; ++t) {
+    ends::prepare_row(p, t, row);
+    for (int64_t col = 0; col < p.k; col += 32)
+      round_words(row + col, p.k - col < 32 ? p.k - col : 32, words + t * stride + col);
   }
 }
 
 inline void run_pairs(const Problem& p, Member& member) {
   auto* x = reinterpret_cast<uint16_t*>(p.workspace);
   const int64_t x_stride = (p.k + 31) / 32 * 32;
-  round_activations(p, x, x_stride, member);
+  const Room room = room_of(p, bf16_bytes(p, member.count()), member.count());
+  round_activations(p, room, x, x_stride, member);
   member.barrier();
-  for_tiles(p, member, kBf16Chunk, [&](const Piece& piece, const Tile& tile) {
-    const auto* words =
-        reinterpret_cast<const uint16_t*>(contiguous_row(*piece.segment, piece.row)) + tile.col;
-    multiply_tile<Bf16Pairs>(p, tile, words, p.k, x + tile.col, x_stride);
+  ends::for_outputs(p, room, member, [&](const Problem& to, Range outputs) {
+    for_tiles(to, outputs, kBf16Chunk, [&](const Piece& piece, const Tile& tile) {
+      const auto* words =
+          reinterpret_cast<const uint16_t*>(contiguous_row(*piece.segment, piece.row)) + tile.col;
+      multiply_tile<Bf16Pairs>(to, tile, words, p.k, x + tile.col, x_stride);
+    });
   });
 }
 

@@ -1,5 +1,6 @@
 // linear over binary32 or bf16 products: blocks of kBlockRows rows of x and four rows of W, vector
-// lanes along K. Needs one of simd_*.inl.h before it.
+// lanes along K. Needs one of simd_*.inl.h and the ends of linear_prologue.inl.h and
+// linear_epilogue.inl.h before it.
 //
 // An arithmetic A supplies
 //   using XWord; using WWord; using X;  words in memory, and kStep words of x in a register
@@ -134,8 +135,8 @@ inline void multiply_tile(const Problem& p, const Tile& tile, const typename A::
 }
 
 template <typename Body>
-inline void for_tiles(const Problem& p, const Member& member, int64_t chunk, const Body& body) {
-  Pieces pieces(p, share_of(member, p.n_outputs, kRowGrain), kTileRows);
+inline void for_tiles(const Problem& p, Range outputs, int64_t chunk, const Body& body) {
+  Pieces pieces(p, outputs, kTileRows);
   Piece piece;
   while (pieces.next(&piece))
     for (int64_t col = 0; col < p.k; col += chunk)
@@ -146,19 +147,26 @@ inline float* tile_of(const Problem& p, const Member& member) {
   return reinterpret_cast<float*>(p.workspace) + member.index() * kTileRows * kTileStride;
 }
 
-inline void run_generic(const Problem& p, const Member& member) {
-  float* values = tile_of(p, member);
-  for_tiles(p, member, kF32Chunk, [&](const Piece& piece, const Tile& tile) {
+inline void multiply_generic(const Problem& p, Range outputs, float* values) {
+  for_tiles(p, outputs, kF32Chunk, [&](const Piece& piece, const Tile& tile) {
     decode_tile(piece, tile.col, tile.n_cols, values, kTileStride);
     multiply_tile<FloatWeights>(p, tile, values, kTileStride, p.x + tile.col, p.x_stride);
   });
 }
 
-// Widens the tile once where many rows use it; kWidenRows and fewer use the words in place.
-inline void run_bf16(const Problem& p, const Member& member) {
-  constexpr int64_t kWidenRows = 2 * kBlockRows;
+inline void run_generic(const Problem& problem, Member& member) {
+  const Room room = room_of(problem, tile_bytes(member.count()), member.count());
+  const Problem p = ends::prepared(problem, room, member);
   float* values = tile_of(p, member);
-  for_tiles(p, member, kF32Chunk, [&](const Piece& piece, const Tile& tile) {
+  ends::for_outputs(p, room, member, [&](const Problem& to, Range outputs) {
+    multiply_generic(to, outputs, values);
+  });
+}
+
+// Widens the tile once where many rows use it; kWidenRows and fewer use the words in place.
+inline void multiply_bf16(const Problem& p, Range outputs, float* values) {
+  constexpr int64_t kWidenRows = 2 * kBlockRows;
+  for_tiles(p, outputs, kF32Chunk, [&](const Piece& piece, const Tile& tile) {
     const auto* words =
         reinterpret_cast<const uint16_t*>(contiguous_row(*piece.segment, piece.row)) + tile.col;
     const float* x = p.x + tile.col;
@@ -176,4 +184,12 @@ inline void run_bf16(const Problem& p, const Member& member) {
     }
     multiply_tile<FloatWeights>(p, tile, values, kTileStride, x, p.x_stride);
   });
+}
+
+inline void run_bf16(const Problem& problem, Member& member) {
+  const Room room = room_of(problem, bf16_bytes(problem, member.count()), member.count());
+  const Problem p = ends::prepared(problem, room, member);
+  float* values = tile_of(p, member);
+  ends::for_outputs(p, room, member,
+                    [&](const Problem& to, Range outputs) { multiply_bf16(to, outputs, values); });
 }

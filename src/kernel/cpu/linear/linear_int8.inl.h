@@ -218,10 +218,25 @@ inline void multiply_panels(const Problem& p, const Quantised& q, const Member& 
 }
 
 template <typename Q>
-inline void run_int8(const Problem& p, Member& member) {
+inline void run_int8(const Problem& problem, Member& member) {
+  const Room room = room_of(problem, int8_bytes(problem, member.count()), member.count());
+  const Problem p = ends::prepared(problem, room, member);
   const Quantised q = quantised_in(p, Q::kGroup, kInt8BlockRows);
   quantise(p, q, Q::kGroup, Q::kOrder, Q::kOffset, member);
   member.barrier();
-  if (p.n_rows <= kStreamRows) return multiply_stream<Q>(p, q, member);
-  multiply_panels<Q>(p, q, member);
+  Problem to = p;
+  if (!p.is_stored_at_once()) {
+    to.y = room.product;
+    to.y_stride = p.n_outputs;
+  }
+  if (p.n_rows <= kStreamRows) {
+    multiply_stream<Q>(to, q, member);
+  } else {
+    multiply_panels<Q>(to, q, member);
+  }
+  if (p.is_stored_at_once()) return;
+  member.barrier();
+  const Range stored = share_of(member, p.n_stored(), kRowGrain);
+  for (int64_t t = 0; t < p.n_rows; ++t)
+    ends::finish_row(p, t, stored, room.product + t * p.n_outputs);
 }

@@ -11,8 +11,16 @@ namespace {
 
 using namespace linear;
 
-// Each body uses the words of those before it.
+// Each body uses the words of those before it. The ends have vectors of their own.
 // clang-format off
+namespace ends {
+#define FLARE_LANES 8
+#include "kernel/cpu/vec.inl.h"
+#include "kernel/cpu/norm.inl.h"
+#include "kernel/cpu/linear/linear_prologue.inl.h"
+#include "kernel/cpu/linear/linear_epilogue.inl.h"
+#undef FLARE_LANES
+}  // namespace ends
 #include "kernel/cpu/linear/simd_v3.inl.h"
 #include "kernel/cpu/linear/linear_float.inl.h"
 #include "kernel/cpu/linear/dot_maddubs.inl.h"

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kColumns = 128;  // rows of row-split objects are padded to multiples of this
 constexpr int64_t kSmallestGroup = 32;
+constexpr int64_t kLine = 64;
 
 int64_t align_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
@@ -91,7 +92,52 @@ Problem problem_of(const LaunchArgs& args) {
   if (bias.space != graph::Space::kNone) problem.bias = bias.f32();
   problem.segments = weight.segments.data();
   problem.workspace = args.workspace.data();
+  const OperandView& norm = args.operands[4];
+  const OperandView& gate = args.operands[5];
+  const OperandView& residual = args.operands[6];
+  problem.input = static_cast<LinearInput>(args.immediates[1].i);
+  problem.output = static_cast<LinearOutput>(args.immediates[2].i);
+  problem.eps = static_cast<float>(args.immediates[3].r);
+  problem.norm_offset = static_cast<float>(args.immediates[4].i);
+  if (norm.space != graph::Space::kNone) problem.norm = norm.f32();
+  problem.norm_width = norm.cols;
+  if (gate.space != graph::Space::kNone) problem.gate = gate.f32();
+  problem.gate_stride = gate.stride;
+  if (residual.space != graph::Space::kNone) problem.residual = residual.f32();
+  problem.residual_stride = residual.stride;
   return problem;
+}
+
+Room room_of(const Problem& problem, uint64_t own_bytes, int n_members) {
+  Room room;
+  int64_t at = align_up(static_cast<int64_t>(own_bytes), kLine);
+  if (problem.input != LinearInput::kPlain) {
+    room.rows = reinterpret_cast<float*>(problem.workspace + at);
+    room.rows_stride = align_up(problem.k, kLine / 4);
+    at += std::max<int64_t>(problem.n_rows, n_members) * room.rows_stride * 4;
+  }
+  if (!problem.is_stored_at_once()) {
+    room.product = reinterpret_cast<float*>(problem.workspace + at);
+    at += align_up(problem.n_rows * problem.n_outputs * 4, kLine);
+  }
+  room.bytes = static_cast<uint64_t>(at);
+  return room;
+}
+
+uint64_t tile_bytes(int n_members) {
+  return static_cast<uint64_t>(n_members) * kTileRows * kTileStride * sizeof(float);
+}
+
+uint64_t bf16_bytes(const Problem& problem, int n_members) {
+  // Level bf16 keeps x as bf16 words; the others convert tiles of weights as generic does.
+  const int64_t words = align_up(problem.n_rows * align_up(problem.k, 32) * 2, kLine);
+  return std::max(static_cast<uint64_t>(words), tile_bytes(n_members));
+}
+
+uint64_t int8_bytes(const Problem& problem, int n_members) {
+  const int64_t padded_k = align_up(problem.k, kColumns);
+  const QuantisedBytes at = quantised_bytes(problem.n_rows, padded_k, padded_k / kSmallestGroup);
+  return static_cast<uint64_t>(at.panels + at.panel * n_members);
 }
 
 Pieces::Pieces(const Problem& problem, Range outputs, int64_t longest)
@@ -209,32 +255,19 @@ void quantise(const Problem& problem, const Quantised& to, int64_t group, StepOr
 
 }  // namespace linear
 
-namespace {
-
-constexpr int64_t kLine = 64;
-
-int64_t columns(const LaunchArgs& args) {
-  return static_cast<int64_t>(args.operands[1].weight->cols);
-}
-
-}  // namespace
-
-uint64_t linear_generic_workspace(const LaunchArgs&, int n_members) {
-  return static_cast<uint64_t>(n_members) * kTileRows * kTileStride * sizeof(float);
+uint64_t linear_generic_workspace(const LaunchArgs& at_capacity, int n_members) {
+  const linear::Problem problem = linear::problem_of(at_capacity);
+  return linear::room_of(problem, linear::tile_bytes(n_members), n_members).bytes;
 }
 
 uint64_t linear_bf16_workspace(const LaunchArgs& at_capacity, int n_members) {
-  // Level bf16 keeps x as bf16 words; the others convert tiles of weights as generic does.
-  const int64_t words = linear::align_up(
-      at_capacity.operands[0].rows * linear::align_up(columns(at_capacity), 32) * 2, kLine);
-  return std::max(static_cast<uint64_t>(words), linear_generic_workspace(at_capacity, n_members));
+  const linear::Problem problem = linear::problem_of(at_capacity);
+  return linear::room_of(problem, linear::bf16_bytes(problem, n_members), n_members).bytes;
 }
 
 uint64_t linear_int8_workspace(const LaunchArgs& at_capacity, int n_members) {
-  const int64_t padded_k = linear::align_up(columns(at_capacity), linear::kColumns);
-  const linear::QuantisedBytes at = linear::quantised_bytes(at_capacity.operands[0].rows, padded_k,
-                                                            padded_k / linear::kSmallestGroup);
-  return static_cast<uint64_t>(at.panels + at.panel * n_members);
+  const linear::Problem problem = linear::problem_of(at_capacity);
+  return linear::room_of(problem, linear::int8_bytes(problem, n_members), n_members).bytes;
 }
 
 }  // namespace flare::kernel

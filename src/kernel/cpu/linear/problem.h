@@ -1,7 +1,7 @@
 // A launch of linear as plain pointers and numbers, which is all that target regions see.
 #pragma once
 
-#include "kernel/kernels.h"
+#include "kernel/linear.h"
 
 namespace flare::kernel::linear {
 
@@ -16,7 +16,7 @@ Range share_of(const Member& member, int64_t n, int64_t grain);
 
 struct Problem {
   int64_t n_rows = 0;     // T
-  int64_t n_outputs = 0;  // N
+  int64_t n_outputs = 0;  // N, of the product
   int64_t k = 0;
   const float* x = nullptr;
   int64_t x_stride = 0;
@@ -25,8 +25,41 @@ struct Problem {
   const float* bias = nullptr;  // null: none
   const codec::Segment* segments = nullptr;
   std::byte* workspace = nullptr;
+
+  // What stands before the product (linear_prologue.inl.h).
+  LinearInput input = LinearInput::kPlain;
+  const float* norm = nullptr;  // weight of a norm
+  int64_t norm_width = 0;       // its columns: K, or a head's
+  float eps = 0;
+  float norm_offset = 0;  // added to the weight: 0 or 1
+  const float* gate = nullptr;
+  int64_t gate_stride = 0;
+
+  // What stands behind it (linear_epilogue.inl.h).
+  LinearOutput output = LinearOutput::kPlain;
+  const float* residual = nullptr;  // null: none
+  int64_t residual_stride = 0;
+
+  bool is_stored_at_once() const { return output == LinearOutput::kPlain && residual == nullptr; }
+  // Columns of y.
+  int64_t n_stored() const { return output == LinearOutput::kSwiglu ? n_outputs / 2 : n_outputs; }
 };
+// At capacity the pointers are null.
 Problem problem_of(const LaunchArgs& args);
+
+// Room in a launch's workspace, behind the kernel's own part, for the rows of x̂ and of the product
+// that wait for what stands behind it. Null where the launch has no need of it.
+struct Room {
+  float* rows = nullptr;  // [max(T, members), rows_stride]
+  int64_t rows_stride = 0;
+  float* product = nullptr;  // [T, N]
+  uint64_t bytes = 0;        // of the whole workspace
+};
+Room room_of(const Problem& problem, uint64_t own_bytes, int n_members);
+// Own parts: the tiles of all members; the same or x as bf16 words; quantised x and panels.
+uint64_t tile_bytes(int n_members);
+uint64_t bf16_bytes(const Problem& problem, int n_members);
+uint64_t int8_bytes(const Problem& problem, int n_members);
 
 // Neighbouring rows of one segment that are neighbouring outputs.
 struct Piece {
