@@ -2,13 +2,16 @@
 PREFIX ?= /usr/local
 SOURCES = $(shell find src apps tests bench -name '*.cc' -o -name '*.h')
 
-.PHONY: demo test bench format lint install
+.PHONY: demo test test-full bench format lint install
 
 demo:
 	scripts/demo
 
 test:
 	scripts/test
+
+test-full:
+	scripts/test --full
 
 bench:
 	cmake --preset release -DFLARE_BENCH=ON

@@ -10,7 +10,6 @@ function(flare_test_program target)
                                                FLARE_BINARY_DIR="${PROJECT_BINARY_DIR}")
   # Cases of one program are one ctest entry: start-up is paid once, the names are in its output.
   add_test(NAME ${target} COMMAND ${target} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(${target} PROPERTIES TIMEOUT 900)
 endfunction()
 
 function(flare_folder name)

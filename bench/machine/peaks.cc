@@ -2,76 +2,103 @@
 #include "machine/peaks.h"
 
 #include <immintrin.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
+#include "base/error.h"
 #include "kernel/cpu/isa_region.h"
 
 namespace flare::bench {
 namespace {
-
-constexpr int64_t kSteps = 400000;
-constexpr int kChains = 12;  // independent sums: more than latency times throughput anywhere
-
-// Runs `step`, an expression in `sum`, on every chain kSteps times; the result depends on all.
-// Named variables: g++ would keep an array in memory.
-#define FLARE_CHAINS(Vector, zero, step, to_word)                                                \
-  Vector a0 = zero, a1 = a0, a2 = a0, a3 = a0, a4 = a0, a5 = a0;                                 \
-  Vector b0 = zero, b1 = b0, b2 = b0, b3 = b0, b4 = b0, b5 = b0;                                 \
-  const auto next = [&](Vector& sum) {                                                           \
-    sum = step;                                                                                  \
-    __asm__ volatile("" : "+v"(sum));                                                            \
-  };                                                                                             \
-  for (int64_t i = 0; i < kSteps; ++i) {                                                         \
-    next(a0), next(a1), next(a2), next(a3), next(a4), next(a5);                                  \
-    next(b0), next(b1), next(b2), next(b3), next(b4), next(b5);                                  \
-  }                                                                                              \
-  const auto word = [](const Vector& sum) { return to_word; };                                   \
-  return word(a0) + word(a1) + word(a2) + word(a3) + word(a4) + word(a5) + word(b0) + word(b1) + \
-         word(b2) + word(b3) + word(b4) + word(b5)
-
+constexpr int64_t kSteps = 100000;
+constexpr int kChains = 12;
+constexpr int kPairsIn16Bits = 8;
+// How far ahead the fetching loop asks, in bytes: 1–4 KiB were alike here, less was slower.
+constexpr int64_t kFetchAhead = 2048;
+constexpr int64_t kReadItem = 2 << 20;
 }  // namespace
 
 namespace v2 {
-int int8(int seed) {
-  const __m128i a = _mm_set1_epi8(static_cast<char>(seed));
-  FLARE_CHAINS(__m128i, _mm_set1_epi32(seed), _mm_add_epi16(sum, _mm_maddubs_epi16(a, sum)),
-               _mm_cvtsi128_si32(sum));
+using Vector = __m128i;
+inline Vector splat8(int x) { return _mm_set1_epi8(static_cast<char>(x)); }
+inline Vector splat16(int x) { return _mm_set1_epi16(static_cast<short>(x)); }
+inline Vector maddubs(Vector a, Vector b) { return _mm_maddubs_epi16(a, b); }
+inline Vector madd(Vector a, Vector b) { return _mm_madd_epi16(a, b); }
+inline Vector add16(Vector a, Vector b) { return _mm_add_epi16(a, b); }
+inline Vector add32(Vector a, Vector b) { return _mm_add_epi32(a, b); }
+inline int low_word(Vector a) { return _mm_cvtsi128_si32(a); }
+#include "machine/chains.inl.h"
+#include "machine/int8_loops.inl.h"
+int f32(int seed, int64_t n_steps) {
+  __m128 a = _mm_set1_ps(static_cast<float>(seed) * 1e-3f);
+  return _mm_cvttss_si32(chains(_mm_set1_ps(1), n_steps, [&](__m128& sum) {
+    renew(a);
+    sum = _mm_add_ps(sum, _mm_mul_ps(a, a));
+  }));
 }
-int f32(int seed) {
-  const __m128 a = _mm_set1_ps(static_cast<float>(seed) * 1e-3f);
-  FLARE_CHAINS(__m128, _mm_set1_ps(1), _mm_add_ps(_mm_mul_ps(a, sum), a), _mm_cvttss_si32(sum));
+int64_t read(const std::byte* p, int64_t bytes, int64_t ahead) {
+  __m128i a = _mm_setzero_si128(), b = a, c = a, d = a;
+  const auto at = [p](int64_t i) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + i));
+  };
+  for (int64_t i = 0; i + 64 <= bytes; i += 64) {
+    if (ahead > 0) _mm_prefetch(reinterpret_cast<const char*>(p + i + ahead), _MM_HINT_T0);
+    a = _mm_xor_si128(a, at(i));
+    b = _mm_xor_si128(b, at(i + 16));
+    c = _mm_xor_si128(c, at(i + 32));
+    d = _mm_xor_si128(d, at(i + 48));
+  }
+  return _mm_cvtsi128_si64(_mm_xor_si128(_mm_xor_si128(a, b), _mm_xor_si128(c, d)));
 }
 }  // namespace v2
 
 FLARE_TARGET_BEGIN(FLARE_TARGET_V3)
 namespace v3 {
-int int8(int seed) {
-  const __m256i a = _mm256_set1_epi8(static_cast<char>(seed));
-  FLARE_CHAINS(__m256i, _mm256_set1_epi32(seed),
-               _mm256_add_epi16(sum, _mm256_maddubs_epi16(a, sum)),
-               _mm_cvtsi128_si32(_mm256_castsi256_si128(sum)));
-}
-int f32(int seed) {
+using Vector = __m256i;
+inline Vector splat8(int x) { return _mm256_set1_epi8(static_cast<char>(x)); }
+inline Vector splat16(int x) { return _mm256_set1_epi16(static_cast<short>(x)); }
+inline Vector maddubs(Vector a, Vector b) { return _mm256_maddubs_epi16(a, b); }
+inline Vector madd(Vector a, Vector b) { return _mm256_madd_epi16(a, b); }
+inline Vector add16(Vector a, Vector b) { return _mm256_add_epi16(a, b); }
+inline Vector add32(Vector a, Vector b) { return _mm256_add_epi32(a, b); }
+inline int low_word(Vector a) { return _mm_cvtsi128_si32(_mm256_castsi256_si128(a)); }
+#include "machine/chains.inl.h"
+#include "machine/int8_loops.inl.h"
+int f32(int seed, int64_t n_steps) {
   const __m256 a = _mm256_set1_ps(static_cast<float>(seed) * 1e-3f);
-  FLARE_CHAINS(__m256, _mm256_set1_ps(1), _mm256_fmadd_ps(a, a, sum),
-               _mm_cvttss_si32(_mm256_castps256_ps128(sum)));
+  return _mm_cvttss_si32(_mm256_castps256_ps128(
+      chains(_mm256_set1_ps(1), n_steps, [&](__m256& sum) { sum = _mm256_fmadd_ps(a, a, sum); })));
 }
 }  // namespace v3
 FLARE_TARGET_END
 
 FLARE_TARGET_BEGIN(FLARE_TARGET_V4)
 namespace v4 {
-int f32(int seed) {
+using Vector = __m512i;
+inline Vector splat8(int x) { return _mm512_set1_epi8(static_cast<char>(x)); }
+inline Vector splat16(int x) { return _mm512_set1_epi16(static_cast<short>(x)); }
+inline Vector maddubs(Vector a, Vector b) { return _mm512_maddubs_epi16(a, b); }
+inline Vector madd(Vector a, Vector b) { return _mm512_madd_epi16(a, b); }
+inline Vector add16(Vector a, Vector b) { return _mm512_add_epi16(a, b); }
+inline Vector add32(Vector a, Vector b) { return _mm512_add_epi32(a, b); }
+inline int low_word(Vector a) { return _mm_cvtsi128_si32(_mm512_castsi512_si128(a)); }
+#include "machine/chains.inl.h"
+#include "machine/int8_loops.inl.h"
+int f32(int seed, int64_t n_steps) {
   const __m512 a = _mm512_set1_ps(static_cast<float>(seed) * 1e-3f);
-  FLARE_CHAINS(__m512, _mm512_set1_ps(1), _mm512_fmadd_ps(a, a, sum),
-               _mm_cvttss_si32(_mm512_castps512_ps128(sum)));
+  return _mm_cvttss_si32(_mm512_castps512_ps128(
+      chains(_mm512_set1_ps(1), n_steps, [&](__m512& sum) { sum = _mm512_fmadd_ps(a, a, sum); })));
 }
-int64_t read(const std::byte* p, int64_t bytes) {
+int64_t read(const std::byte* p, int64_t bytes, int64_t ahead) {
   __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;
   for (int64_t i = 0; i + 256 <= bytes; i += 256) {
+    if (ahead > 0)
+      for (int line = 0; line < 256; line += 64)
+        _mm_prefetch(reinterpret_cast<const char*>(p + i + ahead + line), _MM_HINT_T0);
     a = _mm512_xor_si512(a, _mm512_loadu_si512(p + i));
     b = _mm512_xor_si512(b, _mm512_loadu_si512(p + i + 64));
     c = _mm512_xor_si512(c, _mm512_loadu_si512(p + i + 128));
@@ -85,73 +112,78 @@ FLARE_TARGET_END
 
 FLARE_TARGET_BEGIN(FLARE_TARGET_BF16)
 namespace vnni {
-int int8(int seed) {
+#include "machine/chains.inl.h"
+int int8(int seed, int64_t n_steps) {
   const __m512i a = _mm512_set1_epi8(static_cast<char>(seed));
-  FLARE_CHAINS(__m512i, _mm512_setzero_si512(), _mm512_dpbusd_epi32(sum, a, a),
-               _mm_cvtsi128_si32(_mm512_castsi512_si128(sum)));
+  return _mm_cvtsi128_si32(
+      _mm512_castsi512_si128(chains(_mm512_setzero_si512(), n_steps,
+                                    [&](__m512i& sum) { sum = _mm512_dpbusd_epi32(sum, a, a); })));
+}
+int bf16(int seed, int64_t n_steps) {
+  const auto a = reinterpret_cast<__m512bh>(_mm512_set1_epi16(static_cast<short>(seed)));
+  return _mm_cvttss_si32(_mm512_castps512_ps128(
+      chains(_mm512_set1_ps(1), n_steps, [&](__m512& sum) { sum = _mm512_dpbf16_ps(sum, a, a); })));
 }
 }  // namespace vnni
-namespace bf16 {
-int bf16(int seed) {
-  const auto a = reinterpret_cast<__m512bh>(_mm512_set1_epi16(static_cast<short>(seed)));
-  FLARE_CHAINS(__m512, _mm512_set1_ps(1), _mm512_dpbf16_ps(sum, a, a),
-               _mm_cvttss_si32(_mm512_castps512_ps128(sum)));
-}
-}  // namespace bf16
 FLARE_TARGET_END
 
 namespace {
 
 std::atomic<int64_t> sink;
 
-int64_t read_v2(const std::byte* p, int64_t bytes) {
-  __m128i a = _mm_setzero_si128(), b = a, c = a, d = a;
-  const auto at = [p](int64_t i) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + i));
-  };
-  for (int64_t i = 0; i + 64 <= bytes; i += 64) {
-    a = _mm_xor_si128(a, at(i));
-    b = _mm_xor_si128(b, at(i + 16));
-    c = _mm_xor_si128(c, at(i + 32));
-    d = _mm_xor_si128(d, at(i + 48));
-  }
-  return _mm_cvtsi128_si64(_mm_xor_si128(_mm_xor_si128(a, b), _mm_xor_si128(c, d)));
-}
-
 struct Loop {
-  int (*run)(int seed);
-  int lanes;  // multiply-adds of one step
+  int (*run)(int seed, int64_t n_steps);
+  int products;  // multiply-adds of one step
 };
 
 Loop loop_for(Isa isa, Arithmetic arithmetic) {
+  constexpr int kBy4 = kPairsIn16Bits;
   switch (arithmetic) {
     case Arithmetic::kInt8:
       if (isa >= Isa::kVnni) return {vnni::int8, 64};
+      if (isa >= Isa::kV4) return {v4::int8, 64};
       return isa >= Isa::kV3 ? Loop{v3::int8, 32} : Loop{v2::int8, 16};
+    case Arithmetic::kInt8By4:
+      if (isa >= Isa::kVnni) return {vnni::int8, 64};
+      if (isa >= Isa::kV4) return {v4::int8_by_4, 64 * kBy4};
+      return isa >= Isa::kV3 ? Loop{v3::int8_by_4, 32 * kBy4} : Loop{v2::int8_by_4, 16 * kBy4};
     case Arithmetic::kBf16:
-      if (isa >= Isa::kBf16) return {bf16::bf16, 32};
+      if (isa >= Isa::kBf16) return {vnni::bf16, 32};
       [[fallthrough]];
     case Arithmetic::kF32:
-      if (isa >= Isa::kV4) return {v4::f32, 16};
-      return isa >= Isa::kV3 ? Loop{v3::f32, 8} : Loop{v2::f32, 4};
+      break;
   }
-  return {v2::f32, 4};
+  if (isa >= Isa::kV4) return {v4::f32, 16};
+  return isa >= Isa::kV3 ? Loop{v3::f32, 8} : Loop{v2::f32, 4};
+}
+
+double now_seconds(clockid_t clock) {
+  timespec t;
+  clock_gettime(clock, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
 }  // namespace
 
+HugeMemory::HugeMemory(uint64_t bytes) : bytes_(bytes) {
+  void* const at =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED)
+    throw Error(Code::kDoesNotFit, "{} bytes for a benchmark: {}", bytes, errno_text());
+  ::madvise(at, bytes, MADV_HUGEPAGE);  // refused: small pages do, a little slower
+  std::memset(at, 1, bytes);
+  data_ = static_cast<std::byte*>(at);
+}
+
+HugeMemory::~HugeMemory() { ::munmap(data_, bytes_); }
+
 double fastest_seconds(const Team& team, int n, const std::function<void()>& run) {
   const clockid_t clock = team.size() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
-  const auto now = [clock] {
-    timespec t;
-    clock_gettime(clock, &t);
-    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-  };
   double best = 1e30;
   for (int i = 0; i < n; ++i) {
-    const double begin = now();
+    const double begin = now_seconds(clock);
     run();
-    best = std::min(best, now() - begin);
+    best = std::min(best, now_seconds(clock) - begin);
   }
   return best;
 }
@@ -159,18 +191,83 @@ double fastest_seconds(const Team& team, int n, const std::function<void()>& run
 double read_bandwidth(Team& team, Bytes memory) {
   const bool wide = machine_isa().value_or(Isa::kV2) >= Isa::kV4;
   const auto bytes = static_cast<int64_t>(memory.size());
-  return static_cast<double>(bytes) / fastest_seconds(team, 3, [&] {
-           team.for_range(bytes, 4096, [&](int64_t begin, int64_t end) {
-             sink += (wide ? v4::read : read_v2)(memory.data() + begin, end - begin);
-           });
-         });
+  double best = 1e30;
+  for (const int64_t ahead : {int64_t{0}, kFetchAhead})
+    best = std::min(best, fastest_seconds(team, 3, [&] {
+                      team.run([&](Member& member) {
+                        int64_t sum = 0;
+                        for (int64_t at; (at = member.take() * kReadItem) < bytes;)
+                          sum += (wide ? v4::read : v2::read)(
+                              memory.data() + at, std::min(kReadItem, bytes - at), ahead);
+                        sink += sum;
+                      });
+                    }));
+  return static_cast<double>(bytes) / best;
+}
+
+std::string_view arithmetic_name(Arithmetic arithmetic) {
+  constexpr std::string_view kNames[kArithmetics] = {"int8", "int8·4bit", "bf16", "f32"};
+  return kNames[static_cast<int>(arithmetic)];
 }
 
 double peak_operations(Team& team, Isa isa, Arithmetic arithmetic) {
   const Loop loop = loop_for(isa, arithmetic);
-  const double seconds = fastest_seconds(
-      team, 5, [&] { team.run([&](Member& member) { sink += loop.run(member.index() + 1); }); });
-  return 2.0 * loop.lanes * kChains * kSteps * team.size() / seconds;
+  const double seconds = fastest_seconds(team, 7, [&] {
+    team.run([&](Member& member) { sink += loop.run(member.index() + 1, kSteps); });
+  });
+  return 2.0 * loop.products * kChains * kSteps * team.size() / seconds;
+}
+
+double barrier_seconds(Team& team) {
+  constexpr int kBarriers = 2000;
+  return fastest_seconds(team, 7,
+                         [&] {
+                           team.run([](Member& member) {
+                             for (int i = 0; i < kBarriers; ++i) member.barrier();
+                           });
+                         }) /
+         kBarriers;
+}
+
+double run_seconds(Team& team) {
+  constexpr int kRuns = 500;
+  return fastest_seconds(team, 7,
+                         [&] {
+                           for (int i = 0; i < kRuns; ++i) team.run([](Member&) {});
+                         }) /
+         kRuns;
+}
+
+Peaks measure_peaks(Team& team, Isa isa, Bytes memory) {
+  Peaks peaks;
+  peaks.read_bytes = read_bandwidth(team, memory);
+  for (int i = 0; i < kArithmetics; ++i)
+    peaks.operations[i] = peak_operations(team, isa, static_cast<Arithmetic>(i));
+  return peaks;
+}
+
+Peaks best_of(const Peaks& a, const Peaks& b) {
+  Peaks best = a;
+  best.read_bytes = std::max(a.read_bytes, b.read_bytes);
+  for (int i = 0; i < kArithmetics; ++i)
+    best.operations[i] = std::max(a.operations[i], b.operations[i]);
+  return best;
+}
+
+std::string peaks_text(const Peaks& peaks) {
+  std::string out = fmt::format("peaks: read {:.1f} GB/s", peaks.read_bytes / 1e9);
+  for (int i = 0; i < kArithmetics; ++i)
+    out += fmt::format(", {} {:.0f} GOP/s", arithmetic_name(static_cast<Arithmetic>(i)),
+                       peaks.operations[i] / 1e9);
+  return out;
+}
+
+Json peaks_json(const Peaks& peaks) {
+  return Json::object({{"read_bytes_per_s", peaks.read_bytes},
+                       {"int8_ops_per_s", peaks.of(Arithmetic::kInt8)},
+                       {"int8_by_4bit_ops_per_s", peaks.of(Arithmetic::kInt8By4)},
+                       {"bf16_ops_per_s", peaks.of(Arithmetic::kBf16)},
+                       {"f32_ops_per_s", peaks.of(Arithmetic::kF32)}});
 }
 
 }  // namespace flare::bench

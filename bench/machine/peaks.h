@@ -1,4 +1,4 @@
-// Peaks of this machine, measured: what kernel benchmarks give their per cents of.
+// Peaks of this machine, measured: what every benchmark gives its per cents of.
 #pragma once
 
 #include <cstdint>
@@ -6,23 +6,66 @@
 
 #include "base/bytes.h"
 #include "base/cpu.h"
+#include "base/json/json.h"
 #include "base/team.h"
 
 namespace flare::bench {
 
-// Bytes per second of reading `memory` once, split over the team.
+// Anonymous memory in huge pages where the system gives them, written once. Errors: kDoesNotFit.
+class HugeMemory {
+ public:
+  explicit HugeMemory(uint64_t bytes);
+  ~HugeMemory();
+  HugeMemory(const HugeMemory&) = delete;
+  HugeMemory& operator=(const HugeMemory&) = delete;
+  std::byte* data() const { return data_; }
+  uint64_t size() const { return bytes_; }
+  Bytes bytes() const { return {data_, bytes_}; }
+
+ private:
+  std::byte* data_;
+  uint64_t bytes_;
+};
+
+// Bytes per second of reading `memory` once, dealt out over the team: the better of a plain loop
+// and one that fetches ahead. `memory` is larger than the caches.
 double read_bandwidth(Team& team, Bytes memory);
 
 enum class Arithmetic {
-  kInt8,  // vpdpbusd from kVnni on, else pmaddubsw and an addition in 16 bits
+  // 8-bit weights by 8-bit activations into 32 bits: vpdpbusd from kVnni on, else pmaddubsw,
+  // pmaddwd and paddd for each vector of weights.
+  kInt8,
+  // 4-bit weights by 8-bit activations: as kInt8 from kVnni on, else pmaddubsw and paddw, with one
+  // pmaddwd and paddd for eight vectors (more would not fit into 16 bits).
+  kInt8By4,
   kBf16,  // vdpbf16ps at kBf16, else as kF32
   kF32,   // multiply and add (FMA from v3 on)
 };
+inline constexpr int kArithmetics = 4;
+std::string_view arithmetic_name(Arithmetic arithmetic);  // "int8", "int8·4bit", "bf16", "f32"
 // Operations per second (a multiplication and an addition are two) out of registers.
 double peak_operations(Team& team, Isa isa, Arithmetic arithmetic);
+
+// Seconds of one barrier of a running team: the cost of a launch of a replayed plan.
+double barrier_seconds(Team& team);
+// Seconds of Team::run with nothing to do, while the workers still spin.
+double run_seconds(Team& team);
 
 // Seconds of the fastest of `n` runs: CPU time for a team of one, so that other users of the
 // machine count little; wall time for larger teams, which wait for each other.
 double fastest_seconds(const Team& team, int n, const std::function<void()>& run);
+
+// Peaks of one team and level. A benchmark measures them several times over its run and keeps the
+// best of each: what the machine can do, whoever else used it meanwhile.
+struct Peaks {
+  double read_bytes = 0;                 // per second
+  double operations[kArithmetics] = {};  // per second
+  double of(Arithmetic a) const { return operations[static_cast<int>(a)]; }
+};
+Peaks measure_peaks(Team& team, Isa isa, Bytes memory);
+Peaks best_of(const Peaks& a, const Peaks& b);
+// "peaks: read 30.1 GB/s, int8 930 GOP/s, …" and the same as an object of plain numbers.
+std::string peaks_text(const Peaks& peaks);
+Json peaks_json(const Peaks& peaks);
 
 }  // namespace flare::bench

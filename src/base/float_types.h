@@ -1,6 +1,7 @@
-// bf16 and fp16 words: exact widening to binary32, and rounding to nearest even from it.
+// bf16, fp16 and fp8 words: exact widening to binary32, and rounding to nearest even from it.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -43,6 +44,31 @@ inline uint16_t f32_to_fp16(float value) {
   }
   const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
   return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+}
+
+// OCP E4M3FN: bias 7, subnormals of 2^-9, largest 448 (0x7e); 0x7f and 0xff are NaN, no infinities.
+inline float e4m3_to_f32(uint8_t word) {
+  const uint32_t sign = static_cast<uint32_t>(word & 0x80u) << 24;
+  const uint32_t magnitude = word & 0x7fu;
+  if (magnitude == 0x7f) return std::bit_cast<float>(sign | 0x7fc00000u);
+  if (magnitude >= 8) return std::bit_cast<float>(sign | ((magnitude << 20) + (120u << 23)));
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(magnitude) * 0x1p-9f) |
+                              sign);
+}
+// Nearest, ties to even; beyond 448 and infinities become ±448; NaN stays NaN.
+inline uint8_t f32_to_e4m3(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = (bits >> 24) & 0x80u;
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint8_t>(sign | 0x7fu);
+  const float magnitude = std::min(std::bit_cast<float>(bits & 0x7fffffffu), 448.0f);
+  if (magnitude < 0x1p-6f) {
+    // The float adder rounds at 2^-9, the unit of subnormals: that of numbers from 2^14 on.
+    const float shifted = magnitude + 0x1p14f;
+    return static_cast<uint8_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x46800000u));
+  }
+  const uint32_t word = std::bit_cast<uint32_t>(magnitude);
+  const uint32_t rounded = (word + 0x7ffffu + ((word >> 20) & 1u)) >> 20;
+  return static_cast<uint8_t>(sign | (rounded - (120u << 3)));
 }
 
 }  // namespace flare

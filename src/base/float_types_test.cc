@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -49,6 +50,48 @@ TEST(FloatTypes, EveryFp16WordHasItsIeeeValueAndSurvivesTheRoundTrip) {
       ASSERT_EQ(f32_to_fp16(value), w);
     }
   }
+}
+
+// The value of an E4M3FN code by the definition of the format.
+double e4m3_by_definition(int code) {
+  const int exponent = (code >> 3) & 15;
+  const int mantissa = code & 7;
+  const double magnitude =
+      exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(1 + mantissa / 8.0, exponent - 7);
+  return code & 0x80 ? -magnitude : magnitude;
+}
+
+TEST(FloatTypes, EveryE4m3CodeHasItsValueAndSurvivesTheRoundTrip) {
+  for (int code = 0; code < 256; ++code) {
+    const float value = e4m3_to_f32(static_cast<uint8_t>(code));
+    ASSERT_EQ(std::signbit(value), (code & 0x80) != 0);
+    if ((code & 0x7f) == 0x7f) {
+      ASSERT_TRUE(std::isnan(value));
+    } else {
+      ASSERT_EQ(value, e4m3_by_definition(code)) << code;
+    }
+    ASSERT_EQ(f32_to_e4m3(value), code);
+  }
+}
+
+TEST(FloatTypes, E4m3RoundsToNearestTiesToEvenAndSaturates) {
+  for (int code = 0; code < 0x7e; ++code) {
+    const double low = e4m3_by_definition(code);
+    const double high = e4m3_by_definition(code + 1);
+    const auto middle = static_cast<float>((low + high) / 2);  // exact
+    const int even = code % 2 == 0 ? code : code + 1;
+    for (int sign : {0, 0x80}) {
+      const float s = sign ? -1.0f : 1.0f;
+      ASSERT_EQ(f32_to_e4m3(s * middle), even | sign) << code;
+      ASSERT_EQ(f32_to_e4m3(s * std::nextafter(middle, 0.0f)), code | sign) << code;
+      ASSERT_EQ(f32_to_e4m3(s * std::nextafter(middle, 1e9f)), (code + 1) | sign) << code;
+    }
+  }
+  for (float big : {448.0f, 449.0f, 464.0f, 480.0f, 1e30f, HUGE_VALF}) {
+    EXPECT_EQ(f32_to_e4m3(big), 0x7e) << big;
+    EXPECT_EQ(f32_to_e4m3(-big), 0xfe) << big;
+  }
+  EXPECT_EQ(f32_to_e4m3(std::numeric_limits<float>::denorm_min()), 0);
 }
 
 // Words at which a rounding can go wrong: each representable value of 16 bits, the middle between

@@ -15,6 +15,15 @@ NodeOperand io(Io which, uint32_t add = 0) {
   return {NodeOperand::Kind::kIo, {}, static_cast<int32_t>(static_cast<uint32_t>(which) + add)};
 }
 
+// Operands and immediates of a linear that is nothing but a product (kernel/linear.h).
+void make_plain_linear(Node& n, NodeOperand x, Weight w, NodeOperand bias, NodeOperand y,
+                       Policy policy) {
+  n.policy = policy;
+  n.operands = {x, weight_operand(w), bias, y, {}, {}, {}};
+  n.immediates = {integer(static_cast<int64_t>(policy)), integer(0), integer(0), real(0),
+                  integer(0)};
+}
+
 std::string_view io_name(int32_t index) {
   constexpr std::string_view names[] = {"token_ids", "positions", "logits_rows", "logits",
                                         "sampling",  "sampled",   "tap"};
@@ -65,11 +74,8 @@ Value Builder::buffer(Value like, uint32_t cols) {
 
 void Builder::linear_into(Value y, Value x, Weight w, Policy policy, std::optional<Constant> bias) {
   FLARE_ASSERT(x.cols == w.cols && y.cols == w.rows && (!bias || bias->cols == w.rows));
-  Node& n = node(Op::kLinear);
-  n.policy = policy;
-  n.operands = {input(x), weight_operand(w), bias ? constant_operand(*bias) : NodeOperand{},
-                output(y)};
-  n.immediates = {integer(static_cast<int64_t>(policy))};
+  make_plain_linear(node(Op::kLinear), input(x), w, bias ? constant_operand(*bias) : NodeOperand{},
+                    output(y), policy);
 }
 
 Value Builder::rms_norm(Value x, Constant w, double eps, bool offset) {
@@ -167,10 +173,7 @@ void Builder::logits(Value x, Weight head, Policy policy) {
   FLARE_ASSERT(x.cols == head.cols);
   const Value wanted = result(Extent::kLogits, x.cols);
   node(Op::kGatherRows).operands = {input(x), io(Io::kLogitsRows), output(wanted)};
-  Node& n = node(Op::kLinear);
-  n.policy = policy;
-  n.operands = {input(wanted), weight_operand(head), NodeOperand{}, io(Io::kLogits)};
-  n.immediates = {integer(static_cast<int64_t>(policy))};
+  make_plain_linear(node(Op::kLinear), input(wanted), head, {}, io(Io::kLogits), policy);
 }
 
 void Builder::sample(uint32_t) {

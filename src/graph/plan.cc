@@ -37,7 +37,7 @@ Operand operand_from_json(const Json& json, const std::string& where) {
   if (a.size() != 7) throw Error(Code::kDirectory, "{}: {} numbers, 7 expected", where, a.size());
   Operand o;
   o.space = static_cast<Space>(bounded(a[0], 6, where + ".space"));
-  o.dtype = static_cast<DType>(bounded(a[1], 3, where + ".dtype"));
+  o.dtype = static_cast<DType>(bounded(a[1], kDTypes - 1, where + ".dtype"));
   o.extent = static_cast<Extent>(bounded(a[2], 2, where + ".extent"));
   o.index = u32_at(a[3], where + ".index");
   o.offset = a[4].as_u64(where + ".offset");

@@ -134,7 +134,7 @@ TEST(Plan, NamesANumberThatIsOutOfRange) {
   for (const char* name : {"rows", "sequences", "logits"})
     expect_refused(changed(name, uint64_t{1} << 31), {name, "2147483648"});
   const char* parts[] = {"space", "dtype", "extent", "index", "offset", "cols", "stride"};
-  const uint64_t limits[] = {6, 3, 2, UINT32_MAX, 0, UINT32_MAX, UINT32_MAX};
+  const uint64_t limits[] = {6, kDTypes - 1, 2, UINT32_MAX, 0, UINT32_MAX, UINT32_MAX};
   for (size_t i = 0; i < 7; ++i) {
     const std::string at = "operands[2]." + std::string(parts[i]);
     expect_refused(changed("operands", 2, i, "x"), {at, "integer"});

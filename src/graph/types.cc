@@ -6,12 +6,12 @@
 namespace flare::graph {
 
 std::string_view dtype_name(DType dtype) {
-  constexpr std::string_view names[] = {"f32", "bf16", "i32", "u8"};
+  constexpr std::string_view names[kDTypes] = {"f32", "bf16", "i32", "u8", "fp8_e4m3"};
   return names[static_cast<size_t>(dtype)];
 }
 
 uint32_t dtype_bytes(DType dtype) {
-  constexpr uint32_t bytes[] = {4, 2, 4, 1};
+  constexpr uint32_t bytes[kDTypes] = {4, 2, 4, 1, 1};
   return bytes[static_cast<size_t>(dtype)];
 }
 

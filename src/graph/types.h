@@ -6,7 +6,9 @@
 
 namespace flare::graph {
 
-enum class DType : uint8_t { kF32, kBf16, kI32, kU8 };
+// Numbers are part of written plans. kF8E4M3: OCP E4M3FN, of pages only.
+enum class DType : uint8_t { kF32, kBf16, kI32, kU8, kF8E4M3 };
+inline constexpr int kDTypes = 5;
 std::string_view dtype_name(DType dtype);
 uint32_t dtype_bytes(DType dtype);
 

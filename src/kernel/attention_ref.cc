@@ -16,6 +16,7 @@ double page_value(const LaunchArgs& args, const OperandView& region, int32_t b, 
   const std::byte* base = step.page_tables[b][j / step.page_tokens] + region.offset;
   const int64_t at = (head * step.page_tokens + j % step.page_tokens) * width + i;
   if (region.dtype == graph::DType::kBf16) return bf16_to_f32(load_le<uint16_t>(base + at * 2));
+  if (region.dtype == graph::DType::kF8E4M3) return e4m3_to_f32(load_le<uint8_t>(base + at));
   return load_le<float>(base + at * 4);
 }
 

@@ -42,6 +42,8 @@ std::vector<Case> cases() {
       {{{4090, 12}}, 128, 2, 1, 16, 16, 0, DType::kF32},
       {{{900, 20}}, 100, 4, 4, 16, 16, 300, DType::kBf16},
       {{{40, 3}}, 1, 40, 1, 12, 12, 0, DType::kF32},
+      {{{0, 2}, {300, 1}, {4, 5}}, 4, 4, 2, 16, 24, 0, DType::kF8E4M3},
+      {{{0, 130}, {200, 1}}, 128, 8, 2, 64, 64, 100, DType::kF8E4M3},
   };
 }
 
@@ -51,7 +53,7 @@ struct Regions {
   uint64_t page_bytes;
 };
 Regions regions_of(const Case& c) {
-  const uint64_t element = c.dtype == DType::kBf16 ? 2 : 4;
+  const uint64_t element = graph::dtype_bytes(c.dtype);
   const uint64_t k_offset = 64;
   const uint64_t v_offset = k_offset + (c.nkv * c.page_tokens * c.dk * element + 63) / 64 * 64;
   return {testing::state(Space::kPage, c.dtype, k_offset, c.nkv * c.dk),

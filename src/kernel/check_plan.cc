@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "kernel/kernels.h"
+#include "kernel/linear.h"
 
 namespace flare::kernel {
 namespace {
@@ -21,22 +22,24 @@ using graph::Space;
 // What an operand may be.
 enum class Kind : uint8_t {
   kValue,     // f32 in the arena, or an f32 input or output
+  kMaybe,     // such a value, or absent
   kWeight,    // a matrix
   kConst,     // a table
   kOptional,  // a table, or absent
   kIndices,   // i32 input or output
   kParams,    // sampling parameters
-  kPage,      // f32 or bf16 region
+  kPage,      // f32, bf16 or fp8_e4m3 region
   kRow,       // f32 field
 };
 std::string_view kind_text(Kind kind) {
   constexpr std::string_view kText[] = {"an f32 value",
+                                        "an f32 value or nothing",
                                         "a weight",
                                         "a constant",
                                         "a constant or nothing",
                                         "i32 step indices",
                                         "sampling parameters",
-                                        "an f32 or bf16 page region",
+                                        "an f32, bf16 or fp8_e4m3 page region",
                                         "an f32 row field"};
   return kText[static_cast<int>(kind)];
 }
@@ -49,7 +52,11 @@ struct OpRule {
 };
 constexpr OpRule kRules[] = {
     {Op::kEmbed, 1, 3, {Kind::kIndices, Kind::kWeight, Kind::kValue}},
-    {Op::kLinear, 1, 4, {Kind::kValue, Kind::kWeight, Kind::kOptional, Kind::kValue}},
+    {Op::kLinear,
+     kLinearImmediates,
+     kLinearOperands,
+     {Kind::kValue, Kind::kWeight, Kind::kOptional, Kind::kValue, Kind::kOptional, Kind::kMaybe,
+      Kind::kMaybe}},
     {Op::kRmsNorm, 2, 3, {Kind::kValue, Kind::kConst, Kind::kValue}},
     {Op::kAdd, 0, 3, {Kind::kValue, Kind::kValue, Kind::kValue}},
     {Op::kSwiglu, 0, 3, {Kind::kValue, Kind::kValue, Kind::kValue}},
@@ -156,6 +163,8 @@ class LaunchCheck {
     switch (kind) {
       case Kind::kValue:
         return (o.space == Space::kArena || o.space == Space::kIo) && o.dtype == DType::kF32;
+      case Kind::kMaybe:
+        return o.space == Space::kNone || is_kind(o, Kind::kValue);
       case Kind::kWeight:
         return o.space == Space::kWeight;
       case Kind::kConst:
@@ -167,7 +176,8 @@ class LaunchCheck {
       case Kind::kParams:
         return o.space == Space::kIo && o.dtype == DType::kU8;
       case Kind::kPage:
-        return o.space == Space::kPage && (o.dtype == DType::kF32 || o.dtype == DType::kBf16);
+        return o.space == Space::kPage &&
+               (o.dtype == DType::kF32 || o.dtype == DType::kBf16 || o.dtype == DType::kF8E4M3);
       case Kind::kRow:
         return o.space == Space::kRow && o.dtype == DType::kF32;
     }
@@ -273,11 +283,7 @@ class LaunchCheck {
         want_extent(2, graph::Extent::kRows);
         return;
       case Op::kLinear:
-        want_cols(1, cols(0));
-        want_weight_rows(1, cols(3));
-        if (operands_[2].space != Space::kNone) want_cols(2, cols(3));
-        want_extent(3, operands_[0].extent);
-        return want_apart(0, 3);
+        return check_linear();
       case Op::kRmsNorm:
         part(0, cols(1));
         return want_like(2, 0);
@@ -325,6 +331,43 @@ class LaunchCheck {
         want_io(2, graph::Io::kSampled);
         return want_extent(0, graph::Extent::kLogits);
     }
+  }
+
+  bool is_there(uint32_t i) const { return operands_[i].space != Space::kNone; }
+  void want_there(uint32_t i, bool expected) const {
+    if (is_there(i) != expected)
+      fail_operand(i, expected ? "is absent, one expected" : "is there, nothing expected");
+  }
+  // An immediate among 0 … most.
+  int64_t choice(uint32_t i, int64_t most) const {
+    const int64_t v = immediates_[i].i;
+    if (v < 0 || v > most)
+      fail("immediate " + std::to_string(i) + " is " + std::to_string(v) + ", 0 to " +
+           std::to_string(most) + " expected");
+    return v;
+  }
+
+  void check_linear() const {
+    choice(0, static_cast<int64_t>(graph::Policy::kAllowA4));
+    const auto in = static_cast<LinearInput>(choice(1, 3));
+    const auto out = static_cast<LinearOutput>(choice(2, 1));
+    choice(4, 1);
+    want_cols(1, cols(0));
+    const uint64_t n = out == LinearOutput::kSwiglu ? 2 * cols(3) : cols(3);
+    want_weight_rows(1, n);
+    if (is_there(2)) want_cols(2, n);
+    want_extent(3, operands_[0].extent);
+    want_apart(0, 3);
+    want_there(4, in == LinearInput::kRmsNorm || in == LinearInput::kGatedNorm);
+    if (in == LinearInput::kRmsNorm) want_cols(4, cols(0));
+    if (in == LinearInput::kGatedNorm) part(0, cols(4));
+    want_there(5, in == LinearInput::kGateMul || in == LinearInput::kGatedNorm);
+    if (is_there(5)) {
+      want_like(5, 0);
+      want_apart(5, 3);
+    }
+    if (out == LinearOutput::kSwiglu) want_there(6, false);
+    if (is_there(6)) want_like(6, 3);
   }
 
   void check_rope() const {

@@ -20,6 +20,8 @@ void kv_write_ref(const LaunchArgs& args) {
         const int64_t at = record * width + i % width;
         if (region.dtype == graph::DType::kBf16) {
           store_le(base + at * 2, f32_to_bf16(x.f32(t)[i]));
+        } else if (region.dtype == graph::DType::kF8E4M3) {
+          store_le(base + at, f32_to_e4m3(x.f32(t)[i]));
         } else {
           store_le(base + at * 4, x.f32(t)[i]);
         }

@@ -37,11 +37,19 @@ inline AttentionMember member_buffers(float* base, const attention::Shape& shape
   return m;
 }
 
+inline int64_t element_bytes(graph::DType dtype) {
+  return dtype == graph::DType::kF32 ? 4 : dtype == graph::DType::kBf16 ? 2 : 1;
+}
+
 // n elements of a record as f32, padded with zeros to `width`, a multiple of kLanes.
-inline void widen(const std::byte* record, bool bf16, int64_t begin, int64_t n, int64_t width,
-                  float* out) {
+inline void widen(const std::byte* record, graph::DType dtype, int64_t begin, int64_t n,
+                  int64_t width, float* out) {
   int64_t i = 0;
-  if (bf16) {
+  if (dtype == graph::DType::kF8E4M3) {
+    const uint8_t* in = reinterpret_cast<const uint8_t*>(record) + begin;
+    for (; i + kLanes <= n; i += kLanes) store(out + i, load_f8(in + i));
+    if (i < n) store(out + i, load_f8_n(in + i, n - i)), i += kLanes;
+  } else if (dtype == graph::DType::kBf16) {
     const uint16_t* in = reinterpret_cast<const uint16_t*>(record) + begin;
     for (; i + kLanes <= n; i += kLanes) store(out + i, load_bf16(in + i));
     if (i < n) store(out + i, load_bf16_n(in + i, n - i)), i += kLanes;
@@ -105,9 +113,10 @@ inline void score_rows(const AttentionMember& m, int64_t dk, int64_t rows,
 inline constexpr int64_t kInPageRows = 2 * kRowTile;
 
 inline void score_block(const AttentionMember& m, const attention::Shape& shape, int64_t rows,
-                        const std::byte* keys, int64_t record_bytes, bool bf16, int64_t n) {
+                        const std::byte* keys, int64_t record_bytes, graph::DType dtype,
+                        int64_t n) {
   const int64_t dk = shape.dk_padded;
-  const bool in_page = bf16 && rows <= kInPageRows && dk == shape.dk;
+  const bool in_page = dtype == graph::DType::kBf16 && rows <= kInPageRows && dk == shape.dk;
   for (int64_t t = 0; t < n; t += 4) {
     const uint16_t* words[4];
     const float* widened[4];
@@ -116,7 +125,7 @@ inline void score_block(const AttentionMember& m, const attention::Shape& shape,
       const std::byte* record = keys + min64(t + k, n - 1) * record_bytes;
       words[k] = reinterpret_cast<const uint16_t*>(record);
       widened[k] = m.keys + k * dk;
-      if (!in_page) widen(record, bf16, 0, shape.dk, dk, m.keys + k * dk);
+      if (!in_page) widen(record, dtype, 0, shape.dk, dk, m.keys + k * dk);
     }
     if (in_page) {
       score_rows<InPage>(m, dk, rows, words, t);
@@ -201,20 +210,20 @@ inline void weigh_rows(const AttentionMember& m, const attention::Shape& shape, 
 }
 
 inline void weigh_block(const AttentionMember& m, const Partial& p, const attention::Shape& shape,
-                        int64_t rows, const std::byte* values, int64_t record_bytes, bool bf16,
-                        int64_t n) {
+                        int64_t rows, const std::byte* values, int64_t record_bytes,
+                        graph::DType dtype, int64_t n) {
   for (int64_t column = 0; column < shape.dv_padded; column += kPanel) {
     const int64_t width = min64(kPanel, shape.dv_padded - column);
     const int64_t live = min64(width, shape.dv - column);
     float* sums = p.sums + column;
-    if (bf16 && rows <= kInPageRows && live == kPanel) {
+    if (dtype == graph::DType::kBf16 && rows <= kInPageRows && live == kPanel) {
       weigh_rows<kPanelVectors, InPage>(m, shape, rows,
                                         reinterpret_cast<const uint16_t*>(values) + column,
                                         record_bytes / 2, n, sums);
       continue;
     }
     for (int64_t t = 0; t < n; ++t)
-      widen(values + t * record_bytes, bf16, column, live, width, m.values + t * kPanel);
+      widen(values + t * record_bytes, dtype, column, live, width, m.values + t * kPanel);
     if (width == kPanel) {
       weigh_rows<kPanelVectors, Widened>(m, shape, rows, m.values, kPanel, n, sums);
     } else {
@@ -258,7 +267,8 @@ inline void load_queries(const LaunchArgs& args, const attention::Shape& shape,
       float* out = queries + (row * shape.group + g) * shape.dk_padded;
       const float* in =
           args.operands[0].f32(unit.first_row + row) + (unit.kv_head * shape.group + g) * shape.dk;
-      widen(reinterpret_cast<const std::byte*>(in), false, 0, shape.dk, shape.dk_padded, out);
+      widen(reinterpret_cast<const std::byte*>(in), graph::DType::kF32, 0, shape.dk,
+            shape.dk_padded, out);
       for (int64_t i = 0; i < shape.dk_padded; i += kLanes) store(out + i, load(out + i) * scale);
     }
 }
@@ -270,10 +280,8 @@ inline void sum_chunk(const LaunchArgs& args, const attention::Shape& shape,
   const StepInputs& step = *args.step;
   const OperandView& k_region = args.operands[1];
   const OperandView& v_region = args.operands[2];
-  const bool k_bf16 = k_region.dtype == graph::DType::kBf16;
-  const bool v_bf16 = v_region.dtype == graph::DType::kBf16;
-  const int64_t k_bytes = shape.dk * (k_bf16 ? 2 : 4);
-  const int64_t v_bytes = shape.dv * (v_bf16 ? 2 : 4);
+  const int64_t k_bytes = shape.dk * element_bytes(k_region.dtype);
+  const int64_t v_bytes = shape.dv * element_bytes(v_region.dtype);
   const int64_t window = args.immediates[3].i;
   const int64_t rows = unit.n_rows * shape.group;
   const int64_t last = unit.position + unit.n_rows - 1;
@@ -289,14 +297,16 @@ inline void sum_chunk(const LaunchArgs& args, const attention::Shape& shape,
     if (token + n > first_seen) {
       const std::byte* page = step.page_tables[unit.sequence][token / step.page_tokens];
       const int64_t record = unit.kv_head * step.page_tokens + slot;
-      score_block(m, shape, rows, page + k_region.offset + record * k_bytes, k_bytes, k_bf16, n);
+      score_block(m, shape, rows, page + k_region.offset + record * k_bytes, k_bytes,
+                  k_region.dtype, n);
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t position = unit.position + r / shape.group;
         const int64_t low = window > 0 ? max64(0, position - window + 1 - token) : 0;
         soften_row(p, shape, r, m.scores + r * attention::kBlockTokens, n, low,
                    min64(n, position + 1 - token));
       }
-      weigh_block(m, p, shape, rows, page + v_region.offset + record * v_bytes, v_bytes, v_bf16, n);
+      weigh_block(m, p, shape, rows, page + v_region.offset + record * v_bytes, v_bytes,
+                  v_region.dtype, n);
     }
     token += n;
   }

@@ -16,12 +16,12 @@ void kv_write(const LaunchArgs& args, Member& member) {
     const int32_t b = step.row_sequence[t];
     const int64_t p = step.sequence_past[b] + (t - step.sequence_begin[b]);
     std::byte* page = step.page_tables[b][p / step.page_tokens];
+    const int64_t slot = p % step.page_tokens;
     for (int64_t h = 0; h < heads; ++h) {
-      const int64_t record = h * step.page_tokens + p % step.page_tokens;
-      write_record(k.f32(t) + h * k_width, page + k_region.offset,
-                   k_region.dtype == graph::DType::kBf16, record, k_width);
-      write_record(v.f32(t) + h * v_width, page + v_region.offset,
-                   v_region.dtype == graph::DType::kBf16, record, v_width);
+      write_key(k.f32(t) + h * k_width, k_region.dtype, page + k_region.offset, step.page_tokens, h,
+                slot, k_width);
+      write_value(v.f32(t) + h * v_width, v_region.dtype, page + v_region.offset, step.page_tokens,
+                  h, slot, v_width);
     }
   }
 }

@@ -47,8 +47,8 @@ inline void round_words(const float* from, int64_t n, uint16_t* words) {
   _mm512_storeu_si512(words, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
 }
 
-// This member's share of x̂ as bf16 words, `stride` words a row: blocks of 32 columns, or whole rows
-// where something stands before the product.
+// This member's share of x̂ as bf16 words, `stride` words a row: blocks of 32 columns, or whole
+// rows where something stands before the product.
 inline void round_activations(const Problem& p, const Room& room, uint16_t* words, int64_t stride,
                               const Member& member) {
   if (p.input == LinearInput::kPlain) {

@@ -202,7 +202,7 @@ Outputs run_case(const Kernel* kernel, const Case& c, Team& team) {
     std::copy_n(c.x->data() + (c.first_row + t) * k, k, x.data() + t * x_stride);
   std::vector<float> y(static_cast<size_t>((c.rows + 1) * y_stride), kPoison);
   std::vector<float> bias = c.bias ? *c.bias : std::vector<float>();
-  OperandView operands[4] = {
+  OperandView operands[kLinearOperands] = {
       view(x.data(), c.rows, k, x_stride), {}, {}, view(y.data() + 1, c.rows, n, y_stride)};
   operands[1].space = graph::Space::kWeight;
   operands[1].weight = c.weight;
@@ -210,8 +210,10 @@ Outputs run_case(const Kernel* kernel, const Case& c, Team& team) {
     operands[2] = view(bias.data(), 1, n, n);
     operands[2].space = graph::Space::kConst;
   }
-  const graph::Immediate policy = graph::integer(static_cast<int64_t>(graph::Policy::kAllowA8));
-  LaunchArgs args{operands, {&policy, 1}, nullptr, {}};
+  const graph::Immediate immediates[kLinearImmediates] = {
+      graph::integer(static_cast<int64_t>(graph::Policy::kAllowA8)), graph::integer(0),
+      graph::integer(0), graph::real(0), graph::integer(0)};
+  LaunchArgs args{operands, immediates, nullptr, {}};
   if (kernel == nullptr) {
     linear_ref(args);
   } else {
