@@ -31,3 +31,6 @@
 #define FLARE_TARGET_BEGIN(names) FLARE_PRAGMA(GCC push_options) FLARE_PRAGMA(GCC target(names))
 #define FLARE_TARGET_END FLARE_PRAGMA(GCC pop_options)
 #endif
+
+// Behind the parameters of a lambda: a body that is to be part of the loop around it.
+#define FLARE_INLINE_LAMBDA __attribute__((always_inline))

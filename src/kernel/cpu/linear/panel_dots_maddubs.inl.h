@@ -3,6 +3,7 @@
 // 8-bit codes have magnitudes up to 128: |w|·(±x), a step at a time.
 
 constexpr bool kSignedCodes = true;
+constexpr bool kStreamsTwoPanels = false;
 constexpr int kTileRows8 = 3;
 
 // One step's products added to pairs; `magnitudes` are the codes, or their absolute values where
@@ -12,51 +13,53 @@ inline I step_products(I codes, I magnitudes, I x) {
   return imaddubs(magnitudes, kSigned ? isign8(x, codes) : x);
 }
 
-template <typename P, int R>
-inline void group_dots(const std::byte* codes, const std::byte* high, const int8_t* x,
-                       int64_t x_stride, const int32_t* neg_sums, int64_t groups, I* dots) {
+template <typename P, int kPanels, int R, typename Cursor>
+inline void group_dots(const Cursor* at, const int8_t* x, const int64_t* row, I* dots) {
+  static_assert(kPanels == 1);
   constexpr bool kSigned = P::kLowBits == 8;
   constexpr int kRun = run_of<P>();
-  for (int r = 0; r < R; ++r)
-    dots[r] = kSigned || P::kOffsetBits == 0 ? izero()
-                                             : shl<P::kOffsetBits>(isplat(neg_sums[r * groups]));
   const I ones = isplat16(1);
-  unrolled<0, P::kGroup / 4, kRun>([&](auto first) {
+  unrolled<0, P::kGroup / 4, kRun>([&](auto first) FLARE_INLINE_LAMBDA {
     I pairs[R];
-    unrolled<0, kRun>([&](auto i) {
+    unrolled<0, kRun>([&](auto i) FLARE_INLINE_LAMBDA {
       constexpr int kStep = first.value + i.value;
-      I w = step_codes<P, kStep>(codes, high);
+      I w = step_codes<P, kStep>(at->codes, at->high);
       if (kSigned) w = xor_(w, isplat(static_cast<int32_t>(0x80808080u)));
       const I magnitudes = kSigned ? iabs8(w) : w;
-      for (int r = 0; r < R; ++r) {
-        const I products =
-            step_products<kSigned>(w, magnitudes, splat_word(x + r * x_stride + 4 * kStep));
-        pairs[r] = i.value == 0 ? products : iadd16(pairs[r], products);
-      }
+      unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+        const I word = splat_word(x + row[r.value] + 4 * kStep);
+        const I products = step_products<kSigned>(w, magnitudes, word);
+        pairs[r.value] = i.value == 0 ? products : iadd16(pairs[r.value], products);
+      });
     });
-    for (int r = 0; r < R; ++r) dots[r] = iadd(dots[r], imadd16(pairs[r], ones));
+    unrolled<0, R>(
+        [&](auto r) FLARE_INLINE_LAMBDA { dots[r.value] = iadd(dots[r.value], imadd16(pairs[r.value], ones)); });
   });
 }
 
-template <int kSteps, int kRun, bool kSigned, int R>
-inline void tile_dots(const std::byte* w0, const std::byte* w1, const int8_t* x, int64_t x_stride,
-                      I* dots0, I* dots1) {
+template <typename P, int R>
+inline void tile_dots(const std::byte* w0, const std::byte* w1, const int8_t* x,
+                      const int64_t* row, I* dots0, I* dots1) {
+  constexpr bool kSigned = P::kLowBits == 8;
+  constexpr int kRun = run_of<P>();
   const I ones = isplat16(1);
-  unrolled<0, kSteps, kRun>([&](auto first) {
+  unrolled<0, P::kGroup / 4, kRun>([&](auto first) FLARE_INLINE_LAMBDA {
     I pairs0[R], pairs1[R];
-    unrolled<0, kRun>([&](auto i) {
+    unrolled<0, kRun>([&](auto i) FLARE_INLINE_LAMBDA {
       constexpr int kStep = first.value + i.value;
       const I a = iload(w0 + kStep * 64), b = iload(w1 + kStep * 64);
       const I a_size = kSigned ? iabs8(a) : a, b_size = kSigned ? iabs8(b) : b;
-      for (int r = 0; r < R; ++r) {
-        const I word = splat_word(x + r * x_stride + 4 * kStep);
+      unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+        const I word = splat_word(x + row[r.value] + 4 * kStep);
         const I p0 = step_products<kSigned>(a, a_size, word);
         const I p1 = step_products<kSigned>(b, b_size, word);
-        pairs0[r] = i.value == 0 ? p0 : iadd16(pairs0[r], p0);
-        pairs1[r] = i.value == 0 ? p1 : iadd16(pairs1[r], p1);
-      }
+        pairs0[r.value] = i.value == 0 ? p0 : iadd16(pairs0[r.value], p0);
+        pairs1[r.value] = i.value == 0 ? p1 : iadd16(pairs1[r.value], p1);
+      });
     });
-    for (int r = 0; r < R; ++r) dots0[r] = iadd(dots0[r], imadd16(pairs0[r], ones));
-    for (int r = 0; r < R; ++r) dots1[r] = iadd(dots1[r], imadd16(pairs1[r], ones));
+    unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+      dots0[r.value] = iadd(dots0[r.value], imadd16(pairs0[r.value], ones));
+      dots1[r.value] = iadd(dots1[r.value], imadd16(pairs1[r.value], ones));
+    });
   });
 }

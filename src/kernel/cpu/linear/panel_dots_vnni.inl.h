@@ -1,32 +1,42 @@
 // Int8 dot products with vpdpbusd: unsigned weights, signed activations, 32 bits.
 
 constexpr bool kSignedCodes = false;  // 8-bit codes stay unsigned
+constexpr bool kStreamsTwoPanels = true;
 constexpr int kTileRows8 = 6;         // rows of x in a block: 12 sums and 12 totals in registers
 
-// dots[r] = Σ over a group of (code − offset)·x_r.
-template <typename P, int R>
-inline void group_dots(const std::byte* codes, const std::byte* high, const int8_t* x,
-                       int64_t x_stride, const int32_t* neg_sums, int64_t groups, I* dots) {
-  for (int r = 0; r < R; ++r) dots[r] = shl<P::kOffsetBits>(isplat(neg_sums[r * groups]));
-  if (P::kOffsetBits == 0)
-    for (int r = 0; r < R; ++r) dots[r] = izero();
-  unrolled<0, P::kGroup / 4>([&](auto s) {
-    const I w = step_codes<P, s.value>(codes, high);
-    for (int r = 0; r < R; ++r)
-      dots[r] = _mm512_dpbusd_epi32(dots[r], w, splat_word(x + r * x_stride + 4 * s.value));
-  });
+// dots[p·R + r] += Σ over a group of code·x_r in the panel that cursor p stands in; row r of x is
+// row[r] bytes behind x.
+template <typename P, int kPanels, int R, typename Cursor>
+inline void group_dots(const Cursor* at, const int8_t* x, const int64_t* row, I* dots) {
+  constexpr int kSteps = P::kGroup / 4, kTurn = kSteps < 8 ? kSteps : 8;
+  for (int turn = 0; turn < kSteps / kTurn; ++turn) {
+    const int code = turn * kTurn * 8 * P::kLowBits, high = turn * kTurn * 8 * P::kHighBits;
+    unrolled<0, kTurn>([&](auto s) FLARE_INLINE_LAMBDA {
+      I w[kPanels];
+      unrolled<0, kPanels>([&](auto p) FLARE_INLINE_LAMBDA {
+        w[p.value] = step_codes<P, s.value>(at[p.value].codes + code, at[p.value].high + high);
+      });
+      unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+        const I word = splat_word(x + row[r.value] + 4 * (turn * kTurn + s.value));
+        unrolled<0, kPanels>([&](auto p) FLARE_INLINE_LAMBDA {
+          I& dot = dots[p.value * R + r.value];
+          dot = _mm512_dpbusd_epi32(dot, w[p.value], word);
+        });
+      });
+    });
+  }
 }
 
 // The same for two vectors of unpacked codes, 64 bytes from step to step.
-template <int kSteps, int kRun, bool kSigned, int R>
-inline void tile_dots(const std::byte* w0, const std::byte* w1, const int8_t* x, int64_t x_stride,
-                      I* dots0, I* dots1) {
-  unrolled<0, kSteps>([&](auto s) {
+template <typename P, int R>
+inline void tile_dots(const std::byte* w0, const std::byte* w1, const int8_t* x,
+                      const int64_t* row, I* dots0, I* dots1) {
+  unrolled<0, P::kGroup / 4>([&](auto s) FLARE_INLINE_LAMBDA {
     const I a = iload(w0 + s.value * 64), b = iload(w1 + s.value * 64);
-    for (int r = 0; r < R; ++r) {
-      const I word = splat_word(x + r * x_stride + 4 * s.value);
-      dots0[r] = _mm512_dpbusd_epi32(dots0[r], a, word);
-      dots1[r] = _mm512_dpbusd_epi32(dots1[r], b, word);
-    }
+    unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+      const I word = splat_word(x + row[r.value] + 4 * s.value);
+      dots0[r.value] = _mm512_dpbusd_epi32(dots0[r.value], a, word);
+      dots1[r.value] = _mm512_dpbusd_epi32(dots1[r.value], b, word);
+    });
   });
 }

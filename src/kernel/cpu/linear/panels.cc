@@ -9,9 +9,10 @@ namespace flare::kernel {
 namespace linear {
 namespace {
 
+constexpr int64_t kBlockMultiple = 48;  // a multiple of every block of rows of x
 constexpr int64_t kLine = 64;
-constexpr int64_t kCodeBytes = 384 << 10;  // of x̂ that are to stay in L2
-constexpr int64_t kMostRowsAtOnce = 512;
+constexpr int64_t kCodeBytes = 640 << 10;  // of x̂ that are to stay in L2
+constexpr int64_t kMostRowsAtOnce = 528;
 // Rows a power of two apart would throw each other out of L1.
 constexpr int64_t kStridePadding = 64;
 
@@ -63,7 +64,10 @@ PanelScratch carve_scratch(Carver& carver, const PanelProblem& p) {
   s.slice = carver.take<std::byte>(2 * kPanelRows * kSliceCols);
   s.slice_scales = carver.take<float>(2 * kPanelRows * kSliceCols / 16);
   s.slice_lows = carver.take<float>(2 * kPanelRows * kSliceCols / 16);
-  s.totals = carver.take<float>(2 * kPanelRows * std::min(rows_at_once(k), p.problem.n_rows));
+  // In whole blocks of rows: a block reads totals of rows that are not there.
+  const int64_t rows = std::min(rows_at_once(k), align_up(p.problem.n_rows, kBlockMultiple));
+  s.totals = carver.take<float>(rows * 2 * kPanelRows);
+  s.waiting = carver.take<float>(rows * kPanelRows);
   return s;
 }
 
@@ -99,16 +103,15 @@ int width_index(codec::FormatId format) {
 }
 
 int64_t rows_at_once(int64_t k) {
-  constexpr int64_t kGrain = 48;  // a multiple of every block of rows
-  const int64_t fitting = kCodeBytes / k / kGrain * kGrain;
-  return std::clamp(fitting, kGrain, kMostRowsAtOnce);
+  
+  const int64_t fitting = kCodeBytes / k / kBlockMultiple * kBlockMultiple;
+  return std::clamp(fitting, kBlockMultiple, kMostRowsAtOnce);
 }
 
 PanelProblem panel_problem(const LaunchArgs& args) {
   PanelProblem p;
   p.problem = problem_of(args);
   add_segments(*args.operands[1].weight, p);
-  p.n_units = p.problem.output == LinearOutput::kSwiglu ? p.n_panels / 2 : p.n_panels;
   Carver carver(p.problem.workspace);
   carve_shared(carver, p);
   return p;

@@ -2,9 +2,10 @@
 //
 // A launch has two phases. First x̂ is quantised, for every group width that a segment wants: by
 // every member for itself where few rows make that cheaper than meeting, else row by row over the
-// team with a barrier behind. Then *units* are dealt out: one panel of outputs, or with SwiGLU the
-// gate's panel and the up projection's. Few rows stream a unit's bytes once for all rows; many rows
-// unpack slices of columns of two panels to bytes and multiply blocks of rows with them.
+// team with a barrier behind. Then pairs of panels are dealt out: two
+// neighbours, or with SwiGLU a gate's panel and the up projection's. Few rows stream a pair's bytes
+// once for all rows; many rows unpack slices of its columns to bytes and multiply blocks of rows
+// with them.
 #pragma once
 
 #include "codec/panels.h"
@@ -59,7 +60,6 @@ struct PanelProblem {
   PanelSegment segments[kMaxPanelSegments];
   int n_segments = 0;
   int64_t n_panels = 0;  // of all segments
-  int64_t n_units = 0;   // n_panels, or half of it with SwiGLU
   bool is_wanted[kWidths] = {};
   Quantised shared[kWidths];  // in the launch's workspace
 };
@@ -76,6 +76,7 @@ struct PanelScratch {
   float* slice_scales = nullptr;  // [2][kSliceCols / 16][16]
   float* slice_lows = nullptr;    // the same
   float* totals = nullptr;        // [rows_at_once][2][16]
+  float* waiting = nullptr;       // [rows_at_once][16]
 };
 PanelScratch scratch_of(const PanelProblem& p, const Member& member);
 // Rows whose codes stay in L2 while all panels pass.

@@ -54,25 +54,55 @@ inline const Quantised* quantise(const PanelProblem& p, const PanelScratch& scra
   return p.shared;
 }
 
+// Where R rows from t on begin; the last of the n that are there stands in for others.
+template <int R>
+struct Rows {
+  Rows(const Quantised& q, int64_t t, int64_t n)
+      : codes(q.codes + t * q.stride),
+        scales(q.scales + t * q.groups),
+        neg_sums(q.neg_sums + t * q.groups),
+        neg_scaled(q.neg_scaled + t * q.groups) {
+    for (int r = 0; r < R; ++r) {
+      const int64_t row = r < n ? r : n - 1;
+      code[r] = row * q.stride;
+      meta[r] = row * q.groups;
+    }
+  }
+  const int8_t* codes;
+  const float* scales;
+  const int32_t* neg_sums;
+  const float* neg_scaled;
+  int64_t code[R], meta[R];  // from row t to row t + r
+};
+
+// What a group's sum begins with: −offset·Σx, or nothing where codes are signed or not raised.
+template <typename P>
+inline I first_dot(const int32_t* neg_sum) {
+  if (P::kOffsetBits == 0 || (kSignedCodes && P::kLowBits == 8)) return izero();
+  return shl<P::kOffsetBits>(isplat(*neg_sum));
+}
+
 // ---- outputs
 
-// Totals of row t for a unit: 16 of its panel, and with SwiGLU 16 of the up projection's behind
-// `up`.
-inline void finish_unit(const Problem& p, int64_t t, const PanelRef& panel, const float* totals,
-                        const float* up) {
+// Panels that are computed together: a gate and its up projection, else two neighbours.
+struct PanelPair {
+  PanelRef panels[2];
+  int count = 0;
+};
+inline int64_t n_pairs(const PanelProblem& p) { return (p.n_panels + 1) / 2; }
+inline PanelPair pair_at(const PanelProblem& p, int64_t i) {
+  const bool is_swiglu = p.problem.output == LinearOutput::kSwiglu;
+  const int64_t first = is_swiglu ? i : 2 * i, second = is_swiglu ? p.n_panels / 2 + i : first + 1;
+  PanelPair pair;
+  pair.panels[pair.count++] = panel_at(p, first);
+  if (second < p.n_panels) pair.panels[pair.count++] = panel_at(p, second);
+  return pair;
+}
+
+// Row t of one panel's outputs from its 16 totals.
+inline void finish_panel(const Problem& p, int64_t t, const PanelRef& panel, const float* totals) {
   float* y = p.y + t * p.y_stride + panel.output;
   const float* bias = p.bias == nullptr ? nullptr : p.bias + panel.output;
-  if (p.output == LinearOutput::kSwiglu) {
-    const float* up_bias = bias == nullptr ? nullptr : bias + p.n_outputs / 2;
-    float gates[kPanelRows], ups[kPanelRows];
-    for (int64_t i = 0; i < kPanelRows; i += kLanes) {
-      F g = load(totals + i), u = load(up + i);
-      if (bias != nullptr) g = add(g, load(bias + i)), u = add(u, load(up_bias + i));
-      store(gates + i, g);
-      store(ups + i, u);
-    }
-    return ends::swiglu_row(gates, ups, kPanelRows, y);
-  }
   const float* residual =
       p.residual == nullptr ? nullptr : p.residual + t * p.residual_stride + panel.output;
   if (panel.rows == kPanelRows) {
@@ -90,95 +120,154 @@ inline void finish_unit(const Problem& p, int64_t t, const PanelRef& panel, cons
   }
 }
 
+// The same for a gate's panel and the up projection's.
+inline void finish_swiglu(const Problem& p, int64_t t, const PanelPair& pair, const float* gate,
+                          const float* up) {
+  float* y = p.y + t * p.y_stride + pair.panels[0].output;
+  if (p.bias == nullptr) return ends::swiglu_row(gate, up, kPanelRows, y);
+  float biased[2][kPanelRows];
+  ends::add_row(gate, p.bias + pair.panels[0].output, kPanelRows, biased[0]);
+  ends::add_row(up, p.bias + pair.panels[1].output, kPanelRows, biased[1]);
+  ends::swiglu_row(biased[0], biased[1], kPanelRows, y);
+}
+
+inline void finish_pair(const Problem& p, int64_t t, const PanelPair& pair, const float* first,
+                        const float* second) {
+  if (p.output == LinearOutput::kSwiglu) return finish_swiglu(p, t, pair, first, second);
+  finish_panel(p, t, pair.panels[0], first);
+  if (pair.count == 2) finish_panel(p, t, pair.panels[1], second);
+}
+
 // ---- few rows: a panel's bytes pass once
 
 constexpr int64_t kAhead = 4096;  // bytes that are asked for before they are used
 
-inline void prefetch(const std::byte* at) {
-  _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
+inline void prefetch(const std::byte* from, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64)
+    _mm_prefetch(reinterpret_cast<const char*>(from + i), _MM_HINT_T0);
 }
 
-template <typename P, int R>
-inline void stream_lanes(const PanelRef& panel, int lane, const Quantised& q, int64_t t,
-                         float* out) {
-  const codec::PanelShape& shape = panel.segment->shape;
-  const std::byte* codes = panel.data + 4 * lane;
-  const std::byte* high = codes + shape.high_at;
-  const std::byte* scales = panel.data + shape.scale_at;
-  const std::byte* ahead = panel.data + kAhead;
-  const int64_t block_bytes =
-      static_cast<int64_t>(shape.code_bytes + shape.high_bytes + shape.scale_bytes);
-  const int8_t* x = q.codes + t * q.stride;
-  const float* x_scales = q.scales + t * q.groups;
-  const int32_t* neg_sums = q.neg_sums + t * q.groups;
-  const float* neg_scaled = q.neg_scaled + t * q.groups;
-  F totals[R];
-  for (int r = 0; r < R; ++r) totals[r] = zero();
+// Where one panel's planes go on, for vectors of its lanes from one lane on.
+struct PanelCursor {
+  PanelCursor(const PanelRef& panel, int lane)
+      : codes(panel.data + 4 * lane),
+        high(codes + panel.segment->shape.high_at),
+        scales(panel.data + panel.segment->shape.scale_at),
+        ahead(panel.data + kAhead) {}
+  const std::byte *codes, *high, *scales, *ahead;
+};
+
+// kPanels panels over R rows from t on, of which n <= R are there. out[p][t][lane].
+template <typename P, int kPanels, int R>
+inline void stream_lanes(const PanelRef* panels, int lane, const Quantised& q, int64_t t, int64_t n,
+                         float* const* out) {
+  const codec::PanelShape& shape = panels[0].segment->shape;
+  constexpr int64_t kGroupBytes =
+      kGroupCodeBytes<P> + kGroupHighBytes<P> + (P::kBlockGroups == 1 ? 32 : 0);
+  const Rows<R> rows(q, t, n);
+  const int8_t* x = rows.codes;
+  const float* x_scales = rows.scales;
+  const int32_t* neg_sums = rows.neg_sums;
+  const float* neg_scaled = rows.neg_scaled;
+  PanelCursor at[2] = {{panels[0], lane}, {panels[kPanels - 1], lane}};
+  F totals[kPanels * R];
+  unrolled<0, kPanels * R>([&](auto i) FLARE_INLINE_LAMBDA { totals[i.value] = zero(); });
   for (uint64_t b = 0; b < shape.blocks; ++b) {
-    if (lane == 0) {
-      for (int64_t i = 0; i < block_bytes; i += 64) prefetch(ahead + i);
-      ahead += block_bytes;
-    }
-    F scale[P::kBlockGroups], low[P::kHasLow ? P::kBlockGroups : 1];
-    P::block_scales(scales, lane, scale, low);
-    scales += shape.scale_bytes;
-    for (int i = 0; i < P::kBlockGroups; ++i) {
-      I dots[R];
-      group_dots<P, R>(codes, high, x, q.stride, neg_sums, q.groups, dots);
-      for (int r = 0; r < R; ++r) {
-        const F both = mul(scale[i], splat(x_scales[r * q.groups]));
-        totals[r] = mul_add(to_float(dots[r]), both, totals[r]);
-        if constexpr (P::kHasLow)
-          totals[r] = mul_add(low[i], splat(neg_scaled[r * q.groups]), totals[r]);
-      }
-      codes += kGroupCodeBytes<P>;
-      high += kGroupHighBytes<P>;
+    F scale[kPanels * P::kBlockGroups], low[P::kHasLow ? kPanels * P::kBlockGroups : 1];
+    unrolled<0, kPanels>([&](auto p) FLARE_INLINE_LAMBDA {
+      P::block_scales(at[p.value].scales, lane, scale + p.value * P::kBlockGroups,
+                      low + (P::kHasLow ? p.value * P::kBlockGroups : 0));
+      at[p.value].scales += shape.scale_bytes;
+    });
+    for (int g = 0; g < P::kBlockGroups; ++g) {
+      I dots[kPanels * R];
+      unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+        const I first = first_dot<P>(neg_sums + rows.meta[r.value]);
+        unrolled<0, kPanels>([&](auto p) FLARE_INLINE_LAMBDA { dots[p.value * R + r.value] = first; });
+      });
+      group_dots<P, kPanels, R>(at, x, rows.code, dots);
+      unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+        const F x_scale = splat(x_scales[rows.meta[r.value]]);
+        unrolled<0, kPanels>([&](auto p) FLARE_INLINE_LAMBDA {
+          constexpr int i = p.value * R + r.value;
+          const int group = p.value * P::kBlockGroups + g;
+          totals[i] = mul_add(to_float(dots[i]), mul(scale[group], x_scale), totals[i]);
+          if constexpr (P::kHasLow)
+            totals[i] = mul_add(low[group], splat(neg_scaled[rows.meta[r.value]]), totals[i]);
+        });
+      });
+      unrolled<0, kPanels>([&](auto p) FLARE_INLINE_LAMBDA {
+        PanelCursor& cursor = at[p.value];
+        if (lane == 0) {
+          prefetch(cursor.ahead, kGroupBytes);
+          cursor.ahead += kGroupBytes;
+        }
+        cursor.codes += kGroupCodeBytes<P>;
+        cursor.high += kGroupHighBytes<P>;
+      });
       x += P::kGroup;
       ++x_scales, ++neg_sums, ++neg_scaled;
     }
   }
-  for (int r = 0; r < R; ++r) store(out + r * kPanelRows + lane, totals[r]);
+  unrolled<0, kPanels * R>([&](auto i) FLARE_INLINE_LAMBDA {
+    constexpr int r = i.value % R;
+    if (r < n) store(out[i.value / R] + (t + r) * kPanelRows + lane, totals[i.value]);
+  });
 }
 
-template <typename P, int R = kInt8BlockRows>
-inline void stream_rows(const PanelRef& panel, int lane, const Quantised& q, int64_t t, int64_t n,
-                        float* out) {
+// All rows of x, as many at once as registers hold.
+template <typename P, int kPanels, int R = kInt8BlockRows>
+inline void stream_rows(const PanelRef* panels, int lane, const Quantised& q, int64_t t, int64_t n,
+                        float* const* out) {
   if constexpr (R > 1) {
-    if (n < R) return stream_rows<P, R - 1>(panel, lane, q, t, n, out);
+    if (n <= R / 2) return stream_rows<P, kPanels, R / 2>(panels, lane, q, t, n, out);
   }
-  stream_lanes<P, R>(panel, lane, q, t, out);
+  stream_lanes<P, kPanels, R>(panels, lane, q, t, n, out);
 }
 
-// out[t][16] = totals of all rows.
-inline void stream_panel(const PanelProblem& p, const PanelRef& panel, const Quantised* x,
-                         float* out) {
-  const Quantised& q = x[width_index(panel.segment->format)];
-  with_format(panel.segment->format, [&](auto format) {
+// out[p][t][16] = totals of all rows. One row has enough to do with one panel; more rows read
+// their activations once for two.
+inline void stream_panels(const PanelProblem& p, const PanelRef* panels, int n_panels,
+                          const Quantised* x, float* const* out) {
+  const Quantised& q = x[width_index(panels[0].segment->format)];
+  const int64_t n_rows = p.problem.n_rows;
+  with_format(panels[0].segment->format, [&](auto format) {
     using P = decltype(format);
-    for (int64_t t = 0; t < p.problem.n_rows; t += kInt8BlockRows)
-      for (int lane = 0; lane < kPanelRows; lane += kLanes)
-        stream_rows<P>(panel, lane, q, t, p.problem.n_rows - t, out + t * kPanelRows);
+    for (int64_t t = 0; t < n_rows; t += kInt8BlockRows)
+      for (int lane = 0; lane < kPanelRows; lane += kLanes) {
+        if constexpr (kStreamsTwoPanels) {
+          if (n_panels == 2 && n_rows > 1) {
+            stream_rows<P, 2>(panels, lane, q, t, n_rows - t, out);
+            continue;
+          }
+        }
+        for (int i = 0; i < n_panels; ++i)
+          stream_rows<P, 1>(panels + i, lane, q, t, n_rows - t, out + i);
+      }
   });
 }
 
 inline void run_stream(const PanelProblem& p, const Quantised* x, Member& member) {
   // Items of about this many bytes: long enough to stream, short enough to end together.
   constexpr int64_t kItemBytes = 32 << 10;
-  const int64_t unit_bytes =
-      static_cast<int64_t>(p.segments[0].shape.bytes) * (p.n_panels / p.n_units);
-  const int64_t per_item = kItemBytes / unit_bytes > 1 ? kItemBytes / unit_bytes : 1;
+  const int64_t pair_bytes = 2 * static_cast<int64_t>(p.segments[0].shape.bytes);
+  const int64_t per_item = kItemBytes / pair_bytes > 1 ? kItemBytes / pair_bytes : 1;
   alignas(64) float totals[2][kStreamRows * kPanelRows];
-  for (int64_t unit = member.take() * per_item; unit < p.n_units;) {
-    const int64_t end = unit + per_item < p.n_units ? unit + per_item : p.n_units;
-    for (; unit < end; ++unit) {
-      const PanelRef panel = panel_at(p, unit);
-      stream_panel(p, panel, x, totals[0]);
-      if (p.n_units < p.n_panels) stream_panel(p, panel_at(p, p.n_units + unit), x, totals[1]);
+  float* const out[2] = {totals[0], totals[1]};
+  const int64_t count = n_pairs(p);
+  for (int64_t i = member.take() * per_item; i < count; i = member.take() * per_item)
+    for (int64_t end = i + per_item < count ? i + per_item : count; i < end; ++i) {
+      const PanelPair pair = pair_at(p, i);
+      const bool alike = pair.count == 2 && pair.panels[0].segment->format ==
+                                                pair.panels[1].segment->format;
+      if (alike) {
+        stream_panels(p, pair.panels, 2, x, out);
+      } else {
+        for (int j = 0; j < pair.count; ++j) stream_panels(p, pair.panels + j, 1, x, out + j);
+      }
       for (int64_t t = 0; t < p.problem.n_rows; ++t)
-        finish_unit(p.problem, t, panel, totals[0] + t * kPanelRows, totals[1] + t * kPanelRows);
+        finish_pair(p.problem, t, pair, totals[0] + t * kPanelRows, totals[1] + t * kPanelRows);
     }
-    unit = member.take() * per_item;
-  }
 }
 
 // ---- many rows: slices of two panels as bytes, used by blocks of rows
@@ -237,59 +326,65 @@ struct TileOperands {
 };
 
 template <typename P, int R>
-inline void tile_rows(const TileOperands& o, const Quantised& q, int64_t t, int64_t group,
-                      int64_t n_groups) {
-  constexpr bool kSigned = kSignedCodes && P::kLowBits == 8;
+inline void tile_rows(const TileOperands& o, const Quantised& q, int64_t t, int64_t n,
+                      int64_t group, int64_t n_groups) {
   const std::byte *w0 = o.w0, *w1 = o.w1;
-  const int8_t* x = q.codes + t * q.stride + group * P::kGroup;
-  const float* x_scales = q.scales + t * q.groups + group;
-  const int32_t* neg_sums = q.neg_sums + t * q.groups + group;
-  const float* neg_scaled = q.neg_scaled + t * q.groups + group;
+  const Rows<R> rows(q, t, n);
+  const int8_t* x = rows.codes + group * P::kGroup;
+  const float* x_scales = rows.scales + group;
+  const int32_t* neg_sums = rows.neg_sums + group;
+  const float* neg_scaled = rows.neg_scaled + group;
   F totals0[R], totals1[R];
-  for (int r = 0; r < R; ++r) totals0[r] = load(o.totals0 + r * kTotals);
-  for (int r = 0; r < R; ++r) totals1[r] = load(o.totals1 + r * kTotals);
+  unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+    totals0[r.value] = load(o.totals0 + r.value * kTotals);
+    totals1[r.value] = load(o.totals1 + r.value * kTotals);
+  });
   for (int64_t g = 0; g < n_groups; ++g) {
     I dots0[R], dots1[R];
-    for (int r = 0; r < R; ++r)
-      dots0[r] = dots1[r] = kSigned || P::kOffsetBits == 0
-                                ? izero()
-                                : shl<P::kOffsetBits>(isplat(neg_sums[r * q.groups]));
-    tile_dots<P::kGroup / 4, run_of<P>(), kSigned, R>(w0, w1, x, q.stride, dots0, dots1);
+    unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+      dots0[r.value] = dots1[r.value] = first_dot<P>(neg_sums + rows.meta[r.value]);
+    });
+    tile_dots<P, R>(w0, w1, x, rows.code, dots0, dots1);
     const F s0 = load(o.scales0 + g * kPanelRows), s1 = load(o.scales1 + g * kPanelRows);
-    for (int r = 0; r < R; ++r) {
-      const F x_scale = splat(x_scales[r * q.groups]);
-      totals0[r] = mul_add(to_float(dots0[r]), mul(s0, x_scale), totals0[r]);
-      totals1[r] = mul_add(to_float(dots1[r]), mul(s1, x_scale), totals1[r]);
-    }
+    unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+      const F x_scale = splat(x_scales[rows.meta[r.value]]);
+      totals0[r.value] = mul_add(to_float(dots0[r.value]), mul(s0, x_scale), totals0[r.value]);
+      totals1[r.value] = mul_add(to_float(dots1[r.value]), mul(s1, x_scale), totals1[r.value]);
+    });
     if constexpr (P::kHasLow) {
       const F low0 = load(o.lows0 + g * kPanelRows), low1 = load(o.lows1 + g * kPanelRows);
-      for (int r = 0; r < R; ++r) {
-        const F sum = splat(neg_scaled[r * q.groups]);
-        totals0[r] = mul_add(low0, sum, totals0[r]);
-        totals1[r] = mul_add(low1, sum, totals1[r]);
-      }
+      unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+        const F sum = splat(neg_scaled[rows.meta[r.value]]);
+        totals0[r.value] = mul_add(low0, sum, totals0[r.value]);
+        totals1[r.value] = mul_add(low1, sum, totals1[r.value]);
+      });
     }
     w0 += P::kGroup * kPanelRows;
     w1 += P::kGroup * kPanelRows;
     x += P::kGroup;
     ++x_scales, ++neg_sums, ++neg_scaled;
   }
-  for (int r = 0; r < R; ++r) store(o.totals0 + r * kTotals, totals0[r]);
-  for (int r = 0; r < R; ++r) store(o.totals1 + r * kTotals, totals1[r]);
+  unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+    if (r.value >= n) return;
+    store(o.totals0 + r.value * kTotals, totals0[r.value]);
+    store(o.totals1 + r.value * kTotals, totals1[r.value]);
+  });
 }
 
-template <typename P, int R = kTileRows8>
+// Up to kTileRows8 rows; half as many and a third have kernels of their own.
+template <typename P>
 inline void tile_block(const TileOperands& o, const Quantised& q, int64_t t, int64_t n,
                        int64_t group, int64_t n_groups) {
-  if constexpr (R > 1) {
-    if (n < R) return tile_block<P, R - 1>(o, q, t, n, group, n_groups);
+  if constexpr (kTileRows8 == 6) {
+    if (n <= 2) return tile_rows<P, 2>(o, q, t, n, group, n_groups);
+    if (n <= 4) return tile_rows<P, 4>(o, q, t, n, group, n_groups);
   }
-  tile_rows<P, R>(o, q, t, group, n_groups);
+  tile_rows<P, kTileRows8>(o, q, t, n, group, n_groups);
 }
 
-// Two panels of one format over rows [t_begin, t_end); totals [row][2][16].
+// scratch.totals[row][place][16] = the products of two panels of one format and rows of x.
 template <typename P>
-inline void tile_panels(const PanelRef* const* panels, const Quantised& q, Range rows,
+inline void tile_panels(const PanelRef* panels, const Quantised& q, Range rows,
                         const PanelScratch& scratch) {
   const int64_t padded_k = q.groups * q.group;
   Slice slices[2];
@@ -298,15 +393,12 @@ inline void tile_panels(const PanelRef* const* panels, const Quantised& q, Range
     slices[i].scales = scratch.slice_scales + i * kPanelRows * kSliceCols / 16;
     slices[i].lows = scratch.slice_lows + i * kPanelRows * kSliceCols / 16;
   }
-  // Blocks of nearly equal height: a low one uses the weights' registers badly.
   const int64_t n_rows = rows.end - rows.begin;
-  const int64_t n_blocks = (n_rows + kTileRows8 - 1) / kTileRows8;
   for (int64_t col = 0; col < padded_k; col += kSliceCols) {
     const int64_t n_cols = padded_k - col < kSliceCols ? padded_k - col : kSliceCols;
-    for (int i = 0; i < 2; ++i) unpack_slice<P>(*panels[i], col, n_cols, slices[i]);
-    for (int64_t b = 0; b < n_blocks; ++b) {
-      const int64_t first = n_rows * b / n_blocks;
-      const int64_t height = n_rows * (b + 1) / n_blocks - first;
+    for (int i = 0; i < 2; ++i) unpack_slice<P>(panels[i], col, n_cols, slices[i]);
+    for (int64_t first = 0; first < n_rows; first += kTileRows8) {
+      const int64_t height = n_rows - first < kTileRows8 ? n_rows - first : kTileRows8;
       float* totals = scratch.totals + first * kTotals;
       // Vector v of the two panels' 32 outputs.
       const auto panel_of = [](int v) { return v * kLanes / static_cast<int>(kPanelRows); };
@@ -314,73 +406,57 @@ inline void tile_panels(const PanelRef* const* panels, const Quantised& q, Range
       for (int v = 0; v * kLanes < kTotals; v += 2) {
         const Slice &a = slices[panel_of(v)], &c = slices[panel_of(v + 1)];
         const int la = lane_of(v), lc = lane_of(v + 1);
-        const TileOperands o = {
-            a.codes + 4 * la, c.codes + 4 * lc, a.scales + la,       c.scales + lc,
-            a.lows + la,      c.lows + lc,      totals + v * kLanes, totals + (v + 1) * kLanes};
+        const TileOperands o = {a.codes + 4 * la,    c.codes + 4 * lc,
+                                a.scales + la,       c.scales + lc,
+                                a.lows + la,         c.lows + lc,
+                                totals + v * kLanes, totals + (v + 1) * kLanes};
         tile_block<P>(o, q, rows.begin + first, height, col / P::kGroup, n_cols / P::kGroup);
       }
     }
   }
 }
 
-// Two panels, or one (b null). Where they differ in format each goes with itself.
-inline void tile_pair(const PanelProblem& p, const PanelRef& a, const PanelRef* b,
-                      const Quantised* x, Range rows, const PanelScratch& scratch) {
-  const Problem& problem = p.problem;
-  const bool is_swiglu = problem.output == LinearOutput::kSwiglu;
+inline void tile_pair(const PanelProblem& p, const PanelPair& pair, const Quantised* x, Range rows,
+                      const PanelScratch& scratch) {
+  const int64_t n_rows = rows.end - rows.begin;
   const auto multiply = [&](const PanelRef& first, const PanelRef& second) {
-    const PanelRef* const both[2] = {&first, &second};
-    __builtin_memset(scratch.totals, 0,
-                     static_cast<size_t>((rows.end - rows.begin) * kTotals) * sizeof(float));
+    const PanelRef both[2] = {first, second};
+    __builtin_memset(scratch.totals, 0, static_cast<size_t>(n_rows * kTotals) * sizeof(float));
     const Quantised& q = x[width_index(first.segment->format)];
-    with_format(first.segment->format,
-                [&](auto format) { tile_panels<decltype(format)>(both, q, rows, scratch); });
+    with_format(first.segment->format, [&](auto format) {
+      tile_panels<decltype(format)>(both, q, rows, scratch);
+    });
   };
-  const auto totals_of = [&](int64_t t, int64_t place) {
-    return scratch.totals + (t - rows.begin) * kTotals + place * kPanelRows;
-  };
-  const auto finish = [&](const PanelRef& panel, int64_t place) {
-    for (int64_t t = rows.begin; t < rows.end; ++t)
-      finish_unit(problem, t, panel, totals_of(t, place), totals_of(t, 1));
-  };
-  if (b != nullptr && b->segment->format == a.segment->format) {
-    multiply(a, *b);
-    finish(a, 0);
-    if (!is_swiglu) finish(*b, 1);
-    return;
+  const PanelRef& first = pair.panels[0];
+  const PanelRef& last = pair.panels[pair.count - 1];
+  if (first.segment->format == last.segment->format) {
+    multiply(first, last);
+  } else {
+    // Each goes with itself; the first one's totals wait where the others begin.
+    multiply(first, first);
+    for (int64_t t = 0; t < n_rows; ++t)
+      __builtin_memcpy(scratch.waiting + t * kPanelRows, scratch.totals + t * kTotals,
+                       kPanelRows * sizeof(float));
+    multiply(last, last);
+    for (int64_t t = 0; t < n_rows; ++t)
+      __builtin_memcpy(scratch.totals + t * kTotals, scratch.waiting + t * kPanelRows,
+                       kPanelRows * sizeof(float));
   }
-  multiply(a, a);
-  if (!is_swiglu) finish(a, 0);
-  if (b == nullptr) return;
-  // The gate's totals wait in y.
-  const auto gate_of = [&](int64_t t) { return problem.y + t * problem.y_stride + a.output; };
-  if (is_swiglu)
-    for (int64_t t = rows.begin; t < rows.end; ++t)
-      __builtin_memcpy(gate_of(t), totals_of(t, 0), kPanelRows * sizeof(float));
-  multiply(*b, *b);
-  if (!is_swiglu) return finish(*b, 0);
-  for (int64_t t = rows.begin; t < rows.end; ++t)
-    finish_unit(problem, t, a, gate_of(t), totals_of(t, 0));
+  for (int64_t t = 0; t < n_rows; ++t) {
+    const float* totals = scratch.totals + t * kTotals;
+    finish_pair(p.problem, rows.begin + t, pair, totals, totals + kPanelRows);
+  }
 }
 
 inline void run_tiles(const PanelProblem& p, const Quantised* x, const PanelScratch& scratch,
                       Member& member) {
-  const bool is_swiglu = p.problem.output == LinearOutput::kSwiglu;
-  const int64_t n_pairs = is_swiglu ? p.n_units : (p.n_panels + 1) / 2;
+  const int64_t count = n_pairs(p), n_rows = p.problem.n_rows;
   const int64_t most = rows_at_once(p.problem.k);
-  const int64_t n_chunks = (p.problem.n_rows + most - 1) / most;
-  for (int64_t item = member.take(); item < n_chunks * n_pairs; item = member.take()) {
-    const int64_t chunk = item / n_pairs, pair = item % n_pairs;
-    const Range rows = {p.problem.n_rows * chunk / n_chunks,
-                        p.problem.n_rows * (chunk + 1) / n_chunks};
-    const PanelRef a = panel_at(p, is_swiglu ? pair : 2 * pair);
-    const int64_t other = is_swiglu ? p.n_units + pair : 2 * pair + 1;
-    if (other >= p.n_panels) {
-      tile_pair(p, a, nullptr, x, rows, scratch);
-      continue;
-    }
-    const PanelRef b = panel_at(p, other);
-    tile_pair(p, a, &b, x, rows, scratch);
+  const int64_t n_chunks = (n_rows + most - 1) / most;
+  for (int64_t item = member.take(); item < n_chunks * count; item = member.take()) {
+    const int64_t chunk = item / count;
+    const Range rows = {n_rows * chunk / n_chunks, n_rows * (chunk + 1) / n_chunks};
+    tile_pair(p, pair_at(p, item % count), x, rows, scratch);
   }
 }
 
