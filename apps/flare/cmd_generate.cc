@@ -172,7 +172,9 @@ int run(GenerateFlags& flags, const CommonFlags& common) {
 std::function<int()> declare_generate(CLI::App& app, const CommonFlags& common) {
   auto flags = std::make_shared<GenerateFlags>();
   add_model_flags(app, &flags->model);
-  app.add_flag("--exact", flags->model.exact, "f32 reference arithmetic")->group("Model");
+  app.add_flag("--exact", flags->model.exact, "f32 reference arithmetic, f32 keys and values")
+      ->group("Model")
+      ->excludes("--kv-dtype");
   const auto source = [&](const char* name, auto& value, const char* text, const char* type) {
     app.add_option(name, value, text)->type_name(type)->group("Prompt (exactly one)");
   };

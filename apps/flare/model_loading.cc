@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "common/kv_dtype.h"
 #include "prepare/prepare.h"
 
 namespace flare::app {
@@ -48,6 +49,7 @@ void add_model_flags(CLI::App& app, ModelFlags* flags) {
       ->type_name("N")
       ->check(CLI::Range(1, INT32_MAX).description(""))
       ->group("Model");
+  add_kv_dtype_flag(app, &flags->kv_dtype)->group("Model");
   app.add_option("--threads", flags->threads, "worker threads (every usable core)")
       ->type_name("N")
       ->check(CLI::Range(1, 4096).description(""))
@@ -71,6 +73,7 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, uint32_t ma
   options.max_context = flags.max_context;
   if (flags.max_concurrency != 0) options.max_concurrency = flags.max_concurrency;
   options.exact = flags.exact;
+  options.kv_dtype = kv_dtype(flags.kv_dtype);
 
   auto source =
       prepare::open_source(model_path(flags.model), flags.recipe, engine_options.cpu.threads);

@@ -14,13 +14,14 @@ struct ModelFlags {
   std::string model;  // empty: the bundled one
   std::string recipe;
   std::string isa;
+  std::string kv_dtype = "fp8_e4m3";
   uint32_t max_context = 0;      // 0: not given
   uint32_t max_concurrency = 0;  // 0: not given
   int threads = 0;               // 0: every usable core
   bool exact = false;
 };
 
-// MODEL, --recipe, --max-context, --threads, --isa.
+// MODEL, --recipe, --max-context, --kv-dtype, --threads, --isa.
 void add_model_flags(CLI::App& app, ModelFlags* flags);
 
 // Opens, prepares and starts the model. The memory plan goes to stderr with `show_plan`. Errors:

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "checkpoint/safetensors.h"
 #include "common/command_line.h"
+#include "common/kv_dtype.h"
 #include "ignition/commands.h"
 #include "prepare/prepare.h"
 #include "runtime/forward.h"
@@ -16,6 +17,7 @@ namespace {
 
 struct Flags {
   std::string model, tokens, output, recipe, isa;
+  std::string kv_dtype = "bf16";
   uint32_t chunk = 512;
   int threads = 0;
   bool hidden = false, exact = false, force = false;
@@ -54,6 +56,7 @@ int run(const Flags& flags, const CommonFlags& common) {
   const int threads = thread_count(flags.threads);
   prepare::PrepareOptions options;
   options.exact = flags.exact;
+  options.kv_dtype = kv_dtype(flags.kv_dtype);
   options.taps = flags.hidden;
   options.all_logits = true;
   options.max_concurrency = 1;
@@ -89,7 +92,8 @@ std::function<int()> declare_logits(CLI::App& app, const CommonFlags& common) {
   app.add_option("--output", flags->output, "safetensors file to write")->required();
   app.add_flag("--hidden", flags->hidden, "write hidden.K and hidden.final too");
   app.add_option("--chunk", flags->chunk, "prompt rows per step (512)")->check(CLI::Range(1, 4096));
-  app.add_flag("--exact", flags->exact, "f32 reference arithmetic");
+  app.add_flag("--exact", flags->exact, "f32 reference arithmetic, f32 keys and values")
+      ->excludes(add_kv_dtype_flag(app, &flags->kv_dtype));
   app.add_option("--recipe", flags->recipe, "format recipe of a checkpoint (keep)");
   app.add_option("--threads", flags->threads, "workers (all cores)")->check(CLI::Range(1, 1024));
   app.add_option("--isa", flags->isa, "highest CPU level to use: v2, v3, v4, vnni, bf16");

@@ -65,7 +65,7 @@ package::PreparedModel prepare(std::unique_ptr<ParameterSource> source,
   ModelOptions model_options;
   model_options.exact = options.exact;
   model_options.taps = options.taps;
-  model_options.kv_dtype = options.exact ? graph::DType::kF32 : graph::DType::kBf16;
+  model_options.kv_dtype = options.exact ? graph::DType::kF32 : options.kv_dtype;
   TextModel model = build_text_model(*source, model_options);
   StateLayout states = lay_out_states(model.step.graph, kPageTokens);
 

@@ -11,11 +11,12 @@
 namespace flare::prepare {
 
 struct PrepareOptions {
-  uint32_t max_context = 0;                  // 0: what the architecture allows
-  uint32_t max_concurrency = 8;              // sequences in one step
-  uint32_t prefill_chunk = 512;              // prompt rows in one step
-  bool exact = false;                        // f32 reference arithmetic, f32 keys and values
-  bool taps = false;                         // plans copy hidden states out
+  uint32_t max_context = 0;                       // 0: what the architecture allows
+  uint32_t max_concurrency = 8;                   // sequences in one step
+  uint32_t prefill_chunk = 512;                   // prompt rows in one step
+  bool exact = false;                             // f32 reference arithmetic, f32 keys and values
+  graph::DType kv_dtype = graph::DType::kF8E4M3;  // of pages, or kBf16; exact makes it f32
+  bool taps = false;                              // plans copy hidden states out
   bool all_logits = false;                   // every row may ask for logits, not one per sequence
   std::optional<std::string> chat_template;  // Jinja text instead of the source's
 };

@@ -44,6 +44,7 @@ MemoryPlan plan_memory(const package::PreparedModel& model, uint64_t scratch_byt
   plan.row_bytes = rank.row.bytes;
   plan.page_bytes = rank.page.bytes;
   plan.page_tokens = rank.page.tokens;
+  if (!rank.page.regions.empty()) plan.kv_dtype = rank.page.regions[0].dtype;
   plan.max_context = model.capacity.max_context;
   plan.max_concurrency = model.capacity.max_concurrency;
   plan.budget = budget_bytes(wishes, total_memory, available, plan.weights);
@@ -97,10 +98,11 @@ MemoryPlan plan_memory(const package::PreparedModel& model, uint64_t scratch_byt
 
 std::string memory_plan_text(const MemoryPlan& plan) {
   std::string text = fmt::format(
-      "memory: weights {} · scratch {} · step buffers {} · {} rows × {} · {} pages × {} = {} of {}",
+      "memory: weights {} · scratch {} · step buffers {} · {} rows × {} · {} pages × {} ({}) = {} "
+      "of {}",
       human_bytes(plan.weights), human_bytes(plan.scratch), human_bytes(plan.io), plan.rows,
       human_bytes(plan.row_bytes), plan.pages, human_bytes(plan.page_bytes),
-      human_bytes(plan.total()), human_bytes(plan.budget));
+      graph::dtype_name(plan.kv_dtype), human_bytes(plan.total()), human_bytes(plan.budget));
   text += fmt::format("\nserves up to {} requests at once, {} tokens each", plan.max_concurrency,
                       plan.max_context);
   if (!plan.note.empty()) text += "\nnote: " + plan.note;

@@ -22,8 +22,9 @@ struct MemoryPlan {
   uint64_t io = 0;       // step inputs, logits
   uint64_t row_bytes = 0, page_bytes = 0;
   uint32_t page_tokens = 128;
-  uint32_t rows = 0;   // continuation rows, the null row included
-  uint32_t pages = 0;  // pool pages
+  graph::DType kv_dtype = graph::DType::kF32;  // of the pages' first region
+  uint32_t rows = 0;                           // continuation rows, the null row included
+  uint32_t pages = 0;                          // pool pages
   uint32_t max_context = 0;
   uint32_t max_concurrency = 0;
   uint64_t budget = 0;  // what may be used at most

@@ -18,7 +18,7 @@ package::PreparedModel model(uint32_t max_context, uint32_t max_concurrency) {
   package::Rank rank;
   rank.weight_bytes = kGiB;
   rank.row.bytes = 4 * kMiB;
-  rank.page = {128, 2 * kMiB, {}};
+  rank.page = {128, 2 * kMiB, {{"k", 0, 2 * kMiB, graph::DType::kF8E4M3}}};
   graph::Plan step;
   step.capacity = {520, 8, 8};
   rank.catalog = {{"step", step}};
@@ -93,7 +93,7 @@ TEST(MemoryPlan, LowersDefaultsAndSaysSo) {
   const std::string text = memory_plan_text(plan);
   EXPECT_NE(text.find(plan.note), std::string::npos);
   EXPECT_NE(text.find("weights 1.0 GiB"), std::string::npos) << text;
-  EXPECT_NE(text.find("10 pages × 2.0 MiB"), std::string::npos) << text;
+  EXPECT_NE(text.find("10 pages × 2.0 MiB (fp8_e4m3)"), std::string::npos) << text;
   EXPECT_NE(text.find("up to 1 requests at once, 1280 tokens each"), std::string::npos) << text;
 }
 

@@ -92,6 +92,7 @@ class Expected {
 
 std::vector<float> logits_of(const fs::path& path, std::span<const int32_t> tokens, bool exact) {
   prepare::PrepareOptions options;
+  options.kv_dtype = graph::DType::kBf16;
   options.exact = exact;
   options.all_logits = true;
   options.max_concurrency = 1;
@@ -154,6 +155,7 @@ TEST(GgufNano, AnswersAsTheReference) {
   const Json json = read_json(kShared / "models/nano/greedy.json");
   for (const bool exact : {true, false}) {
     prepare::PrepareOptions options;
+    options.kv_dtype = graph::DType::kBf16;
     options.exact = exact;
     options.max_context = 1024;
     runtime::Engine engine(prepare::prepare(prepare::open_source(file, "", 2), options),

@@ -93,6 +93,7 @@ fs::path artifact_of(const fs::path& source, const std::string& recipe) {
 runtime::ForwardResult forward(const fs::path& path, std::span<const int32_t> tokens, bool exact,
                                uint32_t chunk, Isa isa, const std::string& recipe = "") {
   prepare::PrepareOptions options;
+  options.kv_dtype = graph::DType::kBf16;
   options.exact = exact;
   options.taps = true;
   options.all_logits = true;
@@ -167,6 +168,7 @@ TEST_P(Goldens, GreedyAnswersMatchUpToTheFirstCloseCall) {
   const Golden golden(GetParam());
   for (const bool exact : {true, false}) {
     prepare::PrepareOptions options;
+    options.kv_dtype = graph::DType::kBf16;
     options.exact = exact;
     options.max_context = 512;
     runtime::Engine engine(prepare::prepare(prepare::open_source(golden.folder, "", 2), options),
@@ -231,6 +233,7 @@ class Nano : public testing::Test {
   }
   static package::PreparedModel prepared(const fs::path& path, bool exact = false) {
     prepare::PrepareOptions options;
+    options.kv_dtype = graph::DType::kBf16;
     options.exact = exact;
     options.max_context = 1024;
     return prepare::prepare(prepare::open_source(path, "", 2), options);
@@ -350,6 +353,7 @@ TEST(Stories260k, TellsTheThreeStoriesTokenForToken) {
 // Plans are data: written out, read back and replayed they give the same logits.
 TEST_F(Nano, PlansWrittenOutAndReadBackGiveTheSameLogits) {
   prepare::PrepareOptions options;
+  options.kv_dtype = graph::DType::kBf16;
   options.all_logits = true;
   options.max_context = 1024;
   options.max_concurrency = 1;

@@ -22,6 +22,7 @@ const fs::path kNano = fs::path(FLARE_SOURCE_DIR) / "models/nano";
 package::PreparedModel prepared(bool exact, uint32_t max_context, uint32_t max_concurrency,
                                 uint32_t prefill_chunk, bool all_logits = false) {
   prepare::PrepareOptions options;
+  options.kv_dtype = graph::DType::kBf16;
   options.exact = exact;
   options.max_context = max_context;
   options.max_concurrency = max_concurrency;

@@ -15,9 +15,9 @@
 namespace flare::prepare {
 
 struct ModelOptions {
-  bool exact = false;  // f32 reference arithmetic, f32 keys and values
-  bool taps = false;   // emit hidden.K and hidden.final
-  graph::DType kv_dtype = graph::DType::kBf16;
+  bool exact = false;                             // f32 reference arithmetic, f32 keys and values
+  bool taps = false;                              // emit hidden.K and hidden.final
+  graph::DType kv_dtype = graph::DType::kF8E4M3;  // of keys and values in pages
 };
 
 // A graph with what its weights and constants are bound to, index by index.

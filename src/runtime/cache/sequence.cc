@@ -1,8 +1,11 @@
 // Page moves of one sequence.
 #include "runtime/cache/sequence.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include "base/error.h"
 
 namespace flare::runtime {
 
@@ -50,6 +53,18 @@ void SequenceMemory::prepare_rows(uint32_t n_rows) {
   }
   table_ = owned_;
   if ((computed_ + n_rows) % tokens != 0) table_.push_back(open);
+}
+
+SequenceMemory::Mark SequenceMemory::mark() const {
+  return {computed_, std::vector<std::byte>(row_, row_ + (row_ ? rank_->row.bytes : 0))};
+}
+
+void SequenceMemory::return_to(const Mark& mark) {
+  FLARE_ASSERT(mark.computed <= computed_);
+  std::ranges::copy(mark.row, row_);
+  computed_ = mark.computed;
+  const size_t n_full = rank_->page.bytes == 0 ? 0 : computed_ / rank_->page.tokens;
+  for (; owned_.size() > n_full; owned_.pop_back()) pages_->release(owned_.back());
 }
 
 }  // namespace flare::runtime
