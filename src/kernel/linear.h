@@ -24,7 +24,7 @@ enum class LinearOutput : int64_t {
 // [T,M]), may not alias x or g; 4 w const [1,K] or [1,head width], absent unless a norm; 5 g f32
 // [T,K], absent unless gated; 6 residual f32 [T,N] or absent, may be y itself.
 // Immediates: 0 policy (integer, graph::Policy); 1 LinearInput; 2 LinearOutput; 3 eps (real, of a
-// norm); 4 offset (integer 0 or 1: the norm's weight is 1 + w).
+// norm); 4 offset (integer 0 or 1: the weight of kRmsNorm is 1 + w; else 0).
 // Policies. kExact: W decoded exactly, products and sums in binary32 or better. kA16Only: x̂ may be
 // rounded to bf16, nothing below. kAllowA8: x̂ may be quantised to int8 with one scale per weight
 // group of a row. Norms, gates and the steps behind the product are binary32 in every policy.

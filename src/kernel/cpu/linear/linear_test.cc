@@ -23,7 +23,7 @@ constexpr float kPoison = -12345.75f;
 constexpr std::byte kGuard{0xA5};
 constexpr int64_t kGuardBytes = 256;
 
-enum class Activations { kKept, kRounded, kQuantised };  // f32, bf16, int8
+enum class Activations { kKept, kRounded };  // f32, bf16
 
 struct Kernel {
   const char* name;
@@ -32,7 +32,6 @@ struct Kernel {
   uint64_t (*workspace)(const LaunchArgs&, int);
   std::vector<FormatId> formats;  // of weights it runs
   Activations activations;
-  uint64_t group = 0;  // of kQuantised
 };
 
 std::vector<Kernel> kernels() {
@@ -40,9 +39,7 @@ std::vector<Kernel> kernels() {
   const std::vector<FormatId> any = {kBf16, kFp32, kInt32, kFp16, kQ4G64, kQ5G64, kQ6G64, kQ8G32};
   const auto generic = linear_generic_workspace;
   const auto bf16 = linear_bf16_workspace;
-  const auto int8 = linear_int8_workspace;
   const auto kept = Activations::kKept;
-  const auto quantised = Activations::kQuantised;
   const std::vector<Kernel> all = {
       {"generic v2", Isa::kV2, v2::linear_generic, generic, any, kept},
       {"generic v3", Isa::kV3, v3::linear_generic, generic, any, kept},
@@ -51,15 +48,6 @@ std::vector<Kernel> kernels() {
       {"bf16 v3", Isa::kV3, v3::linear_bf16, bf16, {kBf16}, kept},
       {"bf16 v4", Isa::kV4, v4::linear_bf16, bf16, {kBf16}, kept},
       {"bf16 bf16", Isa::kBf16, bf16::linear_bf16, bf16, {kBf16}, Activations::kRounded},
-      {"q4 v2", Isa::kV2, v2::linear_q4_g64, int8, {kQ4G64}, quantised, 64},
-      {"q4 v3", Isa::kV3, v3::linear_q4_g64, int8, {kQ4G64}, quantised, 64},
-      {"q4 vnni", Isa::kVnni, vnni::linear_q4_g64, int8, {kQ4G64}, quantised, 64},
-      {"q6 v2", Isa::kV2, v2::linear_q6_g64, int8, {kQ6G64}, quantised, 64},
-      {"q6 v3", Isa::kV3, v3::linear_q6_g64, int8, {kQ6G64}, quantised, 64},
-      {"q6 vnni", Isa::kVnni, vnni::linear_q6_g64, int8, {kQ6G64}, quantised, 64},
-      {"q8 v2", Isa::kV2, v2::linear_q8_g32, int8, {kQ8G32}, quantised, 32},
-      {"q8 v3", Isa::kV3, v3::linear_q8_g32, int8, {kQ8G32}, quantised, 32},
-      {"q8 vnni", Isa::kVnni, vnni::linear_q8_g32, int8, {kQ8G32}, quantised, 32},
   };
   std::vector<Kernel> out;
   for (const Kernel& kernel : all)
@@ -152,22 +140,10 @@ std::vector<float> random_activations(int64_t rows, int64_t cols, std::mt19937& 
 }
 
 // The values that the kernel's arithmetic replaces x by, from the formulas of linear.h.
-std::vector<float> replaced(const Kernel& kernel, const std::vector<float>& x, int64_t cols) {
+std::vector<float> replaced(const Kernel& kernel, const std::vector<float>& x) {
   std::vector<float> out = x;
   if (kernel.activations == Activations::kRounded)
     for (float& value : out) value = bf16_to_f32(f32_to_bf16(value));
-  if (kernel.activations != Activations::kQuantised) return out;
-  for (size_t row = 0; row < x.size(); row += cols) {
-    for (size_t begin = row; begin < row + cols; begin += kernel.group) {
-      const size_t end = std::min(begin + kernel.group, row + cols);
-      float largest = 0;
-      for (size_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(x[i]));
-      const float scale = largest / 127.0f;
-      const float factor = 127.0f / largest;
-      for (size_t i = begin; i < end; ++i)
-        out[i] = largest == 0 ? 0 : std::nearbyint(x[i] * factor) * scale;
-    }
-  }
   return out;
 }
 
@@ -275,9 +251,8 @@ struct Magnitudes {
 // Roundings on the way of one product into y, in units of 2^-24 of Σ|x·w|: its own, the lane's
 // partial sum (at most a chunk over four lanes, two roundings a step where there is no FMA), the
 // tree over the lanes, chunks or groups, scales, bias and the oracle's own last one.
-double sum_roundings(const Kernel& kernel, uint64_t cols) {
+double sum_roundings(uint64_t cols) {
   const auto k = static_cast<double>(cols);
-  if (kernel.activations == Activations::kQuantised) return 2 * std::ceil(k / kernel.group) + 8;
   return 1 + 2.0 * kF32Chunk / 4 + 6 + std::ceil(k / kF32Chunk) + 2;
 }
 constexpr double kUlp = 0x1p-24;
@@ -291,20 +266,11 @@ struct Oracle {
 };
 
 // Σ_k |moved x|·|w|: how far quantised activations may move an output.
-std::vector<float> most_moved(const Kernel& kernel, const std::vector<float>& x, int64_t cols) {
+std::vector<float> most_moved(const Kernel& kernel, const std::vector<float>& x) {
   std::vector<float> out(x.size(), 0.0f);
   if (kernel.activations == Activations::kRounded)
     for (size_t i = 0; i < x.size(); ++i)
       out[i] = static_cast<float>(std::abs(x[i]) * kBf16Rounding);
-  if (kernel.activations != Activations::kQuantised) return out;
-  for (size_t row = 0; row < x.size(); row += cols)
-    for (size_t begin = row; begin < row + cols; begin += kernel.group) {
-      const size_t end = std::min(begin + kernel.group, row + cols);
-      float largest = 0;
-      for (size_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(x[i]));
-      // A hair more than half a code: the code itself comes from a rounded product.
-      for (size_t i = begin; i < end; ++i) out[i] = largest / 127.0f * 0.50001f;
-    }
   return out;
 }
 
@@ -322,9 +288,9 @@ void check_kernel(const Kernel& kernel, const Weight& weight, bool with_bias, in
   const std::vector<float>* bias = with_bias ? &bias_values : nullptr;
   const std::vector<float> bias_size = magnitudes(with_bias ? bias_values : no_bias);
   const Magnitudes sizes(matrix);
-  const std::vector<float> x_replaced = replaced(kernel, x, k);
+  const std::vector<float> x_replaced = replaced(kernel, x);
   const std::vector<float> x_size = magnitudes(x_replaced);
-  const std::vector<float> x_moved = most_moved(kernel, x, k);
+  const std::vector<float> x_moved = most_moved(kernel, x);
   Team& alone = *teams[0];
   Oracle oracle;
   oracle.exact = run_case(nullptr, {&matrix, &x, 0, max_rows, bias}, alone);
@@ -336,7 +302,7 @@ void check_kernel(const Kernel& kernel, const Weight& weight, bool with_bias, in
   const Outputs all = run_case(&kernel, {&matrix, &x, 0, max_rows, bias}, alone);
   double error2 = 0, size2 = 0;
   for (size_t i = 0; i < all.y.size(); ++i) {
-    const double sums = sum_roundings(kernel, matrix.cols) * kUlp * oracle.magnitude.y[i];
+    const double sums = sum_roundings(matrix.cols) * kUlp * oracle.magnitude.y[i];
     ASSERT_LE(std::abs(all.y[i] - oracle.replaced.y[i]), sums)
         << "row " << i / n << " output " << i % n;
     ASSERT_LE(std::abs(all.y[i] - oracle.exact.y[i]), sums + oracle.moved.y[i])
@@ -379,83 +345,37 @@ TEST(Linear, MatchesTheOracleAndKeepsBitsAtEveryLevelRowCountAndTeam) {
   }
 }
 
-// Long rows make the int8 kernels pass over the rows of x in several turns.
-TEST(Linear, KeepsBitsWhenRowsOfXComeInTurns) {
-  auto teams = teams_of_one_two_three();
-  for (const Kernel& kernel : kernels()) {
-    if (kernel.activations != Activations::kQuantised) continue;
-    std::mt19937 random(kSeed);
-    const int64_t counts[] = {64, 65, 129};
-    check_kernel(kernel, plain_weight(kernel.formats[0], 18, 9000, random), true, 130, counts,
-                 teams, random);
-    if (HasFatalFailure()) return;
-  }
-}
-
-TEST(Linear, TakesExtremeCodesWithoutSaturation) {
-  Team alone(1);
-  for (const Kernel& kernel : kernels()) {
-    if (kernel.activations != Activations::kQuantised) continue;
-    SCOPED_TRACE(kernel.name);
-    constexpr int64_t kCols = 256, kOutputs = 4;
-    // All codes at an end of their range, against activations of ±127: y is a sum of equal terms.
-    const codec::Format& format = codec::format(kernel.formats[0]);
-    const codec::Geometry g{kOutputs, kCols};
-    const codec::Planes planes = format.planes(g);
-    std::vector<std::byte> object(planes.total_bytes, std::byte{0});
-    std::byte* dst[codec::kMaxPlanes] = {};
-    for (int i = 0; i < planes.count; ++i) dst[i] = object.data() + planes.plane[i].offset;
-    std::vector<float> values(kOutputs * kCols);
-    const float lowest = kernel.formats[0] == FormatId::kQ4G64   ? -8
-                         : kernel.formats[0] == FormatId::kQ6G64 ? -32
-                                                                 : -127;
-    const float highest = -lowest - (lowest == -127 ? 0 : 1);
-    for (int64_t i = 0; i < kOutputs * kCols; ++i)
-      values[i] = i / kCols % 2 == 0 ? highest : -highest;
-    format.encode(values.data(), kOutputs, g, dst);
-    if (lowest != -127)  // the encoder maps −highest·s to −qmax; the lowest code is one below
-      for (int64_t row = 1; row < kOutputs; row += 2) {
-        std::memset(dst[0] + row * planes.plane[0].row_bytes, lowest == -8 ? 0x88 : 0x00,
-                    planes.plane[0].row_bytes);
-        if (lowest == -32)
-          std::memset(dst[1] + row * planes.plane[1].row_bytes, 0xaa, planes.plane[1].row_bytes);
-      }
-    codec::Matrix matrix;
-    codec::append_segment(matrix, {object.data(), g, kernel.formats[0], format.layout, 0,
-                                   static_cast<uint64_t>(kOutputs)});
-    std::vector<float> x(9 * kCols);
-    for (size_t i = 0; i < x.size(); ++i) x[i] = i / kCols % 2 == 0 ? 127.0f : -127.0f;
-    const Outputs got = run_case(&kernel, {&matrix, &x, 0, 9, nullptr}, alone);
-    const Outputs want = run_case(nullptr, {&matrix, &x, 0, 9, nullptr}, alone);
-    EXPECT_EQ(got.y, want.y);  // integers below 2^24: exact
-  }
-}
-
-TEST(RouteLinear, IsTotalAndSendsMixedFormatsToTheGenericKernel) {
+TEST(RouteLinear, IsTotalAndSendsWhatHasNoFastKernelToTheGenericOne) {
   using enum FormatId;
-  std::mt19937 random(kSeed);
-  for (const codec::Format& format : codec::all_formats()) {
+  using enum KernelId;
+  const auto route = [](std::vector<codec::Segment> segments, graph::Policy policy) {
     codec::Matrix matrix;  // routes are chosen before a byte is read
-    codec::append_segment(matrix, {nullptr, {2, 256}, format.id, format.layout, 0, 2});
-    for (int policy = 0; policy < 4; ++policy) {
-      const KernelId id = route_linear(matrix, static_cast<graph::Policy>(policy));
-      EXPECT_GE(id, KernelId::kLinearGeneric);
-      EXPECT_LE(id, KernelId::kLinearQ8G32);
-    }
-    EXPECT_EQ(route_linear(matrix, graph::Policy::kExact), KernelId::kLinearGeneric);
-  }
-  const auto route = [&](FormatId id, graph::Policy policy) {
-    return route_linear(plain_weight(id, 2, 64, random).matrix, policy);
+    for (const codec::Segment& segment : segments) codec::append_segment(matrix, segment);
+    return route_linear(matrix, policy);
   };
-  EXPECT_EQ(route(kBf16, graph::Policy::kA16Only), KernelId::kLinearBf16);
-  EXPECT_EQ(route(kBf16, graph::Policy::kAllowA8), KernelId::kLinearBf16);
-  EXPECT_EQ(route(kQ4G64, graph::Policy::kA16Only), KernelId::kLinearGeneric);
-  EXPECT_EQ(route(kQ4G64, graph::Policy::kAllowA8), KernelId::kLinearQ4G64);
-  EXPECT_EQ(route(kQ6G64, graph::Policy::kAllowA8), KernelId::kLinearQ6G64);
-  EXPECT_EQ(route(kQ8G32, graph::Policy::kAllowA4), KernelId::kLinearQ8G32);
-  EXPECT_EQ(
-      route_linear(interleaved_weight(kQ4G64, kQ6G64, 64, random).matrix, graph::Policy::kAllowA8),
-      KernelId::kLinearGeneric);
+  const auto rows = [](FormatId id, uint64_t begin, uint64_t end) {
+    return codec::Segment{nullptr, {70, 256}, id, codec::format(id).layout, begin, end};
+  };
+  const auto a16 = graph::Policy::kA16Only, a8 = graph::Policy::kAllowA8;
+  for (const codec::Format& format : codec::all_formats()) {
+    for (int policy = 0; policy < 4; ++policy) {
+      const KernelId id = route({rows(format.id, 0, 70)}, static_cast<graph::Policy>(policy));
+      EXPECT_GE(id, kLinearGeneric);
+      EXPECT_LE(id, kLinearPanels);
+    }
+    EXPECT_EQ(route({rows(format.id, 0, 70)}, graph::Policy::kExact), kLinearGeneric);
+    EXPECT_EQ(route({rows(format.id, 0, 70)}, a8) == kLinearPanels, format.quantised);
+  }
+  EXPECT_EQ(route({rows(kBf16, 3, 9)}, a16), kLinearBf16);
+  EXPECT_EQ(route({rows(kBf16, 3, 9)}, a8), kLinearBf16);
+  EXPECT_EQ(route({rows(kQ4G64, 0, 70)}, a16), kLinearGeneric);
+  EXPECT_EQ(route({rows(kQ4G64, 0, 70)}, graph::Policy::kAllowA4), kLinearPanels);
+  // Panels begin at multiples of 16 rows and end there or with their tensor.
+  EXPECT_EQ(route({rows(kQ4G64, 16, 32), rows(kQ8G32, 48, 70)}, a8), kLinearPanels);
+  EXPECT_EQ(route({rows(kQ4G64, 15, 32)}, a8), kLinearGeneric);
+  EXPECT_EQ(route({rows(kQ4G64, 16, 33)}, a8), kLinearGeneric);
+  EXPECT_EQ(route({rows(kQ4G64, 0, 16), rows(kBf16, 0, 16)}, a8), kLinearGeneric);
+  EXPECT_EQ(route({}, a8), kLinearGeneric);
 }
 
 }  // namespace

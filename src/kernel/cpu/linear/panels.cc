@@ -103,7 +103,6 @@ int width_index(codec::FormatId format) {
 }
 
 int64_t rows_at_once(int64_t k) {
-  
   const int64_t fitting = kCodeBytes / k / kBlockMultiple * kBlockMultiple;
   return std::clamp(fitting, kBlockMultiple, kMostRowsAtOnce);
 }

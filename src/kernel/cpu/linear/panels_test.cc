@@ -1,0 +1,446 @@
+// Linear over panels: every format, level, row count and team against the binary64 oracle.
+#include "codec/panels.h"
+
+#include <gtest/gtest.h>
+
+#include "kernel/cpu/linear/linear.h"
+#include "kernel/op_fixture.h"
+
+namespace flare::kernel {
+namespace {
+
+using codec::FormatId;
+using testing::Array;
+
+constexpr uint32_t kSeed = 20261130;
+const FormatId kFormats[] = {FormatId::kQ4G64,   FormatId::kQ5G64,    FormatId::kQ6G64,
+                             FormatId::kQ8G32,   FormatId::kGgufQ4_0, FormatId::kGgufQ8_0,
+                             FormatId::kGgufQ4K, FormatId::kGgufQ6K};
+
+// Columns that share a scale of x̂.
+int64_t group_of(FormatId id) {
+  switch (id) {
+    case FormatId::kQ4G64:
+    case FormatId::kQ5G64:
+    case FormatId::kQ6G64:
+      return 64;
+    case FormatId::kGgufQ6K:
+      return 16;
+    default:
+      return 32;
+  }
+}
+int64_t block_of(FormatId id) {
+  const codec::Format& f = codec::format(id);
+  return f.layout == codec::LayoutId::kGgufBlocks ? f.group : 1;
+}
+
+std::vector<Isa> all_levels() {
+  std::vector<Isa> out;
+  for (Isa isa : {Isa::kV2, Isa::kV3, Isa::kV4, Isa::kVnni})
+    if (isa <= machine_isa().value_or(Isa::kV2)) out.push_back(isa);
+  return out;
+}
+
+// Random legal stored bytes, scales about 2^-6.
+std::vector<std::byte> random_object(const codec::Format& f, codec::Geometry g,
+                                     std::mt19937& random) {
+  std::vector<std::byte> object(f.planes(g).total_bytes);
+  if (f.layout == codec::LayoutId::kRowSplitK128) {
+    std::normal_distribution<float> normal(0.0f, 0.05f);
+    std::vector<float> values(g.rows * g.cols);
+    for (float& value : values) value = normal(random);
+    for (uint64_t k = 0; k < std::min<uint64_t>(g.cols, 64); ++k) values[k] = 0;  // scale zero
+    const codec::Planes planes = f.planes(g);
+    std::byte* dst[codec::kMaxPlanes] = {};
+    for (int i = 0; i < planes.count; ++i) dst[i] = object.data() + planes.plane[i].offset;
+    f.encode(values.data(), g.rows, g, dst);
+    return object;
+  }
+  for (std::byte& b : object) b = static_cast<std::byte>(random());
+  const auto block = static_cast<uint64_t>(f.bits_per_weight * f.group / 8);
+  const bool is_last = f.id == FormatId::kGgufQ6K;
+  for (uint64_t at = 0; at < object.size(); at += block)
+    for (const uint64_t half : {is_last ? block - 1 : 1, f.id == FormatId::kGgufQ4K ? 3 : block})
+      if (half < block) object[at + half] = std::byte{0x24};  // positive, 2^-6 … 2^-5
+  return object;
+}
+
+// One stored tensor in panels, and as binary32 numbers of the size that its products have.
+struct Parent {
+  Parent(FormatId id, int64_t rows, int64_t cols, std::mt19937& random)
+      : id(id), g{static_cast<uint64_t>(rows), static_cast<uint64_t>(cols)} {
+    const codec::Format& f = codec::format(id);
+    std::vector<std::byte> object = random_object(f, g, random);
+    panels.resize(codec::panels_bytes(id, g));
+    codec::pack_panels(id, object.data(), g, 0, codec::n_panels(g.rows), panels.data());
+    // |step·code| + |low| where a format takes a minimum off: as if it were added.
+    if (id == FormatId::kGgufQ4K)
+      for (size_t at = 3; at < object.size(); at += 144) object[at] ^= std::byte{0x80};
+    sizes.resize(g.rows * g.cols);
+    for (uint64_t r = 0; r < g.rows; ++r)
+      f.decode(object.data(), g, r, 0, g.cols, sizes.data() + r * g.cols);
+    for (float& size : sizes) size = std::abs(size);
+  }
+  codec::Segment segment(uint64_t begin, uint64_t end) const {
+    return {panels.data(), g, id, codec::LayoutId::kPanels16, begin, end};
+  }
+  codec::Segment size_segment(uint64_t begin, uint64_t end) const {
+    return {reinterpret_cast<const std::byte*>(sizes.data()),
+            g,
+            FormatId::kFp32,
+            codec::LayoutId::kContiguousLe,
+            begin,
+            end};
+  }
+  FormatId id;
+  codec::Geometry g;
+  std::vector<std::byte> panels;
+  std::vector<float> sizes;
+};
+
+struct Weight {
+  void add(const Parent& parent, uint64_t begin, uint64_t end) {
+    codec::append_segment(matrix, parent.segment(begin, end));
+    codec::append_segment(sizes, parent.size_segment(begin, end));
+  }
+  codec::Matrix matrix, sizes;
+};
+
+// A launch; everything lives as long as it does.
+struct Launch {
+  LinearInput input = LinearInput::kPlain;
+  LinearOutput output = LinearOutput::kPlain;
+  const codec::Matrix* weight = nullptr;
+  Array x, y, gate, residual;
+  std::vector<float> bias, norm;
+  bool in_place = false;  // the residual is y
+
+  LaunchArgs args(OperandView* operands, graph::Immediate* immediates, int64_t first_row,
+                  int64_t rows) {
+    const auto part = [&](Array& a) {
+      OperandView v = a.view();
+      v.data = reinterpret_cast<std::byte*>(a.row(first_row));
+      v.rows = rows;
+      return v;
+    };
+    operands[0] = part(x);
+    operands[1].space = graph::Space::kWeight;
+    operands[1].weight = weight;
+    if (!bias.empty()) operands[2] = testing::constant(bias, 1, static_cast<int64_t>(bias.size()));
+    operands[3] = part(y);
+    if (!norm.empty()) operands[4] = testing::constant(norm, 1, static_cast<int64_t>(norm.size()));
+    if (gate.cols() > 0) operands[5] = part(gate);
+    if (residual.cols() > 0) operands[6] = part(in_place ? y : residual);
+    immediates[0] = graph::integer(static_cast<int64_t>(graph::Policy::kAllowA8));
+    immediates[1] = graph::integer(static_cast<int64_t>(input));
+    immediates[2] = graph::integer(static_cast<int64_t>(output));
+    immediates[3] = graph::real(1e-6);
+    immediates[4] = graph::integer(input == LinearInput::kRmsNorm ? 1 : 0);
+    return {.operands = {operands, kLinearOperands}, .immediates = {immediates, kLinearImmediates}};
+  }
+  void run(Isa isa, int team, int64_t first_row, int64_t rows) {
+    OperandView operands[kLinearOperands];
+    graph::Immediate immediates[kLinearImmediates];
+    y.fill(testing::kPoison);
+    if (in_place)
+      for (int64_t t = 0; t < y.rows(); ++t) std::copy_n(residual.row(t), y.cols(), y.row(t));
+    const LaunchArgs a = args(operands, immediates, first_row, rows);
+    testing::run_kernel(KernelId::kLinearPanels, isa, team, a.operands, a.immediates, nullptr);
+    y.expect_guards();
+  }
+  // The oracle's y over `matrix` with x as it is given.
+  Array oracle(const codec::Matrix& matrix, Array x_values) {
+    Launch copy = *this;
+    copy.weight = &matrix;
+    copy.x = std::move(x_values);
+    copy.in_place = false;
+    OperandView operands[kLinearOperands];
+    graph::Immediate immediates[kLinearImmediates];
+    linear_ref(copy.args(operands, immediates, 0, x.rows()));
+    return copy.y;
+  }
+};
+
+// Activations with what nets have: outliers, a row of zeros, tiny rows.
+Array random_activations(int64_t rows, int64_t cols, std::mt19937& random) {
+  Array x(rows, cols);
+  std::normal_distribution<float> normal;
+  for (int64_t t = 0; t < rows; ++t)
+    for (int64_t k = 0; k < cols; ++k)
+      x.row(t)[k] = t % 16 == 4 ? 0.0f
+                                : normal(random) * (t % 16 == 6 ? 1e-12f : 1.0f) *
+                                      (random() % 200 == 0 ? 30.0f : 1.0f);
+  return x;
+}
+
+struct Quantised {
+  Array values;  // what int8 codes stand for, by the formulas of linear.h
+  Array moved;   // how far a value may lie from its code's
+};
+Quantised quantised(const Array& x, int64_t group) {
+  Quantised out{x, x};
+  for (int64_t t = 0; t < x.rows(); ++t)
+    for (int64_t begin = 0; begin < x.cols(); begin += group) {
+      const int64_t end = std::min(begin + group, x.cols());
+      float largest = 0;
+      for (int64_t k = begin; k < end; ++k) largest = std::max(largest, std::abs(x.row(t)[k]));
+      for (int64_t k = begin; k < end; ++k) {
+        const float code = largest == 0 ? 0 : std::nearbyint(x.row(t)[k] * (127.0f / largest));
+        out.values.row(t)[k] = code * (largest / 127.0f);
+        // A hair more than half a code: the code itself comes from a rounded product.
+        out.moved.row(t)[k] = largest / 127.0f * 0.50001f;
+      }
+    }
+  return out;
+}
+Array magnitudes(Array a) {
+  for (int64_t t = 0; t < a.rows(); ++t)
+    for (int64_t k = 0; k < a.cols(); ++k) a.row(t)[k] = std::abs(a.row(t)[k]);
+  return a;
+}
+
+// Roundings on the way of one product into y, in units of 2^-24 of Σ|x·w|: two products of scales
+// and the addition of every group (twice with minima), no fused operation at level v2; bias,
+// residual, the oracle's own.
+double roundings(int64_t cols, int64_t group) {
+  return 4 * std::ceil(static_cast<double>(cols) / static_cast<double>(group)) + 8;
+}
+constexpr double kUlp = 0x1p-24;
+
+constexpr int64_t kMaxRows = 40;
+constexpr int64_t kRowCounts[] = {0, 1, 2, 3, 5, 8, 9, 11, 16, kMaxRows};
+
+// Bits do not depend on rows beside, place in the batch or team.
+void check_bits(Launch& launch, Isa isa, const Array& all) {
+  for (const int64_t rows : kRowCounts)
+    for (int team = 1; team <= 3; ++team) {
+      if (rows > all.rows()) continue;
+      launch.run(isa, team, 0, rows);
+      for (int64_t t = 0; t < rows; ++t)
+        ASSERT_EQ(std::memcmp(launch.y.row(t), all.row(t), all.cols() * 4), 0)
+            << "row " << t << " of " << rows << ", team of " << team;
+    }
+  for (const int64_t row : {int64_t{5}, all.rows() - 1}) {
+    launch.run(isa, 1, row, 1);
+    ASSERT_EQ(std::memcmp(launch.y.row(row), all.row(row), all.cols() * 4), 0) << "row " << row;
+  }
+}
+
+// A plain product at every level: against the oracle on quantised x, and on x itself.
+void check_product(const Weight& weight, int64_t group, bool with_bias, std::mt19937& random,
+                   int64_t rows = kMaxRows) {
+  const auto n = static_cast<int64_t>(weight.matrix.rows);
+  const auto k = static_cast<int64_t>(weight.matrix.cols);
+  Launch launch;
+  launch.weight = &weight.matrix;
+  launch.x = random_activations(rows, k, random);
+  launch.y = Array(rows, n);
+  const Quantised q = quantised(launch.x, group);
+  const Array size = launch.oracle(weight.sizes, magnitudes(q.values));
+  const Array moved = launch.oracle(weight.sizes, q.moved);
+  if (with_bias) launch.bias = testing::random_values(random, n, -2, 2);
+  const Array exact = launch.oracle(weight.matrix, launch.x);
+  const Array replaced = launch.oracle(weight.matrix, q.values);
+  for (const Isa isa : all_levels()) {
+    SCOPED_TRACE(isa_name(isa));
+    launch.run(isa, 1, 0, rows);
+    const Array all = launch.y;
+    for (int64_t t = 0; t < rows; ++t)
+      for (int64_t i = 0; i < n; ++i) {
+        const double largest = size.row(t)[i] + (with_bias ? std::abs(launch.bias[i]) : 0);
+        const double sums = roundings(k, group) * kUlp * largest;
+        ASSERT_LE(std::abs(all.row(t)[i] - replaced.row(t)[i]), sums) << t << ", " << i;
+        ASSERT_LE(std::abs(all.row(t)[i] - exact.row(t)[i]), sums + moved.row(t)[i])
+            << t << ", " << i;
+      }
+    check_bits(launch, isa, all);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(LinearPanels, MatchTheOracleAndKeepBitsAtEveryLevelRowCountAndTeam) {
+  for (const FormatId id : kFormats) {
+    SCOPED_TRACE(codec::format(id).name);
+    std::mt19937 random(kSeed);
+    const auto cols = [&](int64_t n) {
+      return (n + block_of(id) - 1) / block_of(id) * block_of(id);
+    };
+    struct Shape {
+      int64_t rows, cols;
+    };
+    bool with_bias = false;
+    for (const Shape shape : {Shape{45, 200}, {1, 1}, {17, 33}, {96, 1100}, {3, 2176}}) {
+      const Parent parent(id, shape.rows, cols(shape.cols), random);
+      Weight weight;
+      weight.add(parent, 0, static_cast<uint64_t>(shape.rows));
+      check_product(weight, group_of(id), with_bias, random);
+      if (HasFatalFailure()) return;
+      with_bias = !with_bias;
+    }
+  }
+}
+
+// More columns than a slice, more rows than stay in L2.
+TEST(LinearPanels, KeepBitsWhenRowsOfXComeInTurns) {
+  std::mt19937 random(kSeed);
+  const Parent parent(FormatId::kGgufQ4K, 18, 18432, random);
+  Weight weight;
+  weight.add(parent, 0, 18);
+  check_product(weight, 32, true, random, 60);
+}
+
+// A fused projection: segments of several tensors and formats, some of them parts.
+TEST(LinearPanels, TakeSegmentsOfSeveralFormatsInOneLaunch) {
+  std::mt19937 random(kSeed);
+  const Parent a(FormatId::kQ4G64, 64, 512, random), b(FormatId::kQ8G32, 37, 512, random);
+  const Parent c(FormatId::kGgufQ6K, 48, 512, random), d(FormatId::kGgufQ4K, 20, 512, random);
+  Weight weight;
+  weight.add(a, 16, 48);
+  weight.add(b, 32, 37);
+  weight.add(c, 0, 16);
+  weight.add(d, 0, 20);
+  weight.add(a, 0, 16);
+  Launch launch;
+  launch.weight = &weight.matrix;
+  launch.x = random_activations(kMaxRows, 512, random);
+  launch.y = Array(kMaxRows, static_cast<int64_t>(weight.matrix.rows));
+  for (const Isa isa : all_levels()) {
+    SCOPED_TRACE(isa_name(isa));
+    launch.run(isa, 1, 0, kMaxRows);
+    const Array all = launch.y;
+    check_bits(launch, isa, all);
+    // Every output has the bits that its segment alone gives.
+    int64_t output = 0;
+    for (const codec::Segment& segment : weight.matrix.segments) {
+      codec::Matrix alone;
+      codec::append_segment(alone, segment);
+      Launch part = launch;
+      part.weight = &alone;
+      part.y = Array(kMaxRows, static_cast<int64_t>(segment.rows()));
+      part.run(isa, 2, 0, kMaxRows);
+      for (int64_t t = 0; t < kMaxRows; ++t)
+        ASSERT_EQ(std::memcmp(part.y.row(t), all.row(t) + output, segment.rows() * 4), 0);
+      output += static_cast<int64_t>(segment.rows());
+    }
+  }
+}
+
+// What stands before and behind the product, against the oracle on x itself: quantisation moves a
+// product by at most moved (a whole code, since x̂ comes from rounded operations), behind which
+// SwiGLU has slopes up to 1.1 in the gate.
+void check_ends(Launch& launch, const Weight& weight, int64_t group) {
+  const Array exact = launch.oracle(weight.matrix, launch.x);
+  // x̂ by the oracle: a product with the identity.
+  const int64_t k = launch.x.cols(), rows = launch.x.rows();
+  std::vector<float> identity(static_cast<size_t>(k * k), 0.0f);
+  for (int64_t i = 0; i < k; ++i) identity[i * k + i] = 1;
+  codec::Matrix unit;
+  codec::append_segment(unit, {reinterpret_cast<const std::byte*>(identity.data()),
+                               {static_cast<uint64_t>(k), static_cast<uint64_t>(k)},
+                               FormatId::kFp32,
+                               codec::LayoutId::kContiguousLe,
+                               0,
+                               static_cast<uint64_t>(k)});
+  Launch prepare = launch;
+  prepare.output = LinearOutput::kPlain;
+  prepare.residual = Array();
+  prepare.bias.clear();
+  prepare.y = Array(rows, k);
+  const Quantised q = quantised(prepare.oracle(unit, launch.x), group);
+  Launch plain;
+  plain.weight = &weight.matrix;
+  plain.x = launch.x;
+  plain.y = Array(rows, static_cast<int64_t>(weight.matrix.rows));
+  const Array moved = plain.oracle(weight.sizes, q.moved);
+  const Array product = plain.oracle(weight.sizes, magnitudes(q.values));
+  for (const Isa isa : all_levels()) {
+    SCOPED_TRACE(isa_name(isa));
+    launch.run(isa, 2, 0, rows);
+    const Array all = launch.y;
+    for (int64_t t = 0; t < rows; ++t)
+      for (int64_t i = 0; i < all.cols(); ++i) {
+        const auto error_of = [&](int64_t output) {
+          return 2 * moved.row(t)[output] +
+                 2 * roundings(k, group) * kUlp * (product.row(t)[output] + 2);
+        };
+        double most = error_of(i);
+        if (launch.output == LinearOutput::kSwiglu) {
+          const int64_t up = all.cols() + i;
+          const double size_up = product.row(t)[up] + 2, size_gate = product.row(t)[i] + 2;
+          most = 1.1 * error_of(i) * (size_up + error_of(up)) + size_gate * error_of(up);
+        }
+        ASSERT_LE(std::abs(all.row(t)[i] - exact.row(t)[i]), most) << t << ", " << i;
+      }
+    check_bits(launch, isa, all);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(LinearPanels, DoWhatStandsBeforeAndBehindTheProduct) {
+  std::mt19937 random(kSeed);
+  const Parent a(FormatId::kQ4G64, 96, 192, random), b(FormatId::kQ6G64, 48, 192, random);
+  for (const LinearInput input :
+       {LinearInput::kPlain, LinearInput::kRmsNorm, LinearInput::kGateMul, LinearInput::kGatedNorm})
+    for (const bool swiglu : {false, true})
+      for (const bool mixed : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << "input " << static_cast<int>(input) << " swiglu "
+                                          << swiglu << " mixed " << mixed);
+        Weight weight;
+        weight.add(a, 0, mixed ? 48 : 96);
+        if (mixed) weight.add(b, 0, 48);
+        Launch launch;
+        launch.weight = &weight.matrix;
+        launch.input = input;
+        launch.x = random_activations(kMaxRows, 192, random);
+        launch.y = Array(kMaxRows, swiglu ? 48 : 96);
+        launch.bias = testing::random_values(random, 96, -1, 1);
+        if (input == LinearInput::kRmsNorm) launch.norm = testing::random_values(random, 192, 0, 2);
+        if (input == LinearInput::kGatedNorm)
+          launch.norm = testing::random_values(random, 64, 0, 2);
+        if (input == LinearInput::kGateMul || input == LinearInput::kGatedNorm)
+          launch.gate = random_activations(kMaxRows, 192, random);
+        if (swiglu) {
+          launch.output = LinearOutput::kSwiglu;
+        } else {
+          launch.residual = random_activations(kMaxRows, 96, random);
+          launch.in_place = mixed;
+        }
+        check_ends(launch, weight, 64);
+        if (HasFatalFailure()) return;
+      }
+}
+
+// All codes at an end of their range against activations of ±127: no sum may saturate.
+TEST(LinearPanels, TakeExtremeCodesWithoutSaturation) {
+  std::mt19937 random(kSeed);
+  for (const FormatId id : kFormats) {
+    SCOPED_TRACE(codec::format(id).name);
+    Parent parent(id, 16, 512, random);
+    const codec::PanelShape shape = codec::panel_shape(id, 512);
+    for (uint64_t i = 0; i < shape.scale_at; ++i)
+      parent.panels[i] = i / 4 % 2 == 0 ? std::byte{0xFF} : std::byte{0x00};  // rows in turns
+    Weight weight;
+    weight.add(parent, 0, 16);
+    Launch launch;
+    launch.weight = &weight.matrix;
+    launch.x = Array(11, 512);
+    for (int64_t t = 0; t < 11; ++t)
+      for (int64_t k = 0; k < 512; ++k) launch.x.row(t)[k] = t % 2 == 0 ? 127.0f : -127.0f;
+    launch.y = Array(11, 16);
+    const Array want = launch.oracle(weight.matrix, launch.x);
+    for (const Isa isa : all_levels()) {
+      SCOPED_TRACE(isa_name(isa));
+      for (const int64_t rows : {1, 11}) {
+        launch.run(isa, 1, 0, rows);
+        for (int64_t t = 0; t < rows; ++t)
+          for (int64_t i = 0; i < 16; ++i)
+            // Sums of equal terms; a minimum taken off leaves a tenth of them at least.
+            ASSERT_NEAR(launch.y.row(t)[i], want.row(t)[i], 1e-4 * std::abs(want.row(t)[i]) + 1e-4);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flare::kernel
