@@ -123,14 +123,16 @@ Value Builder::attention(Value q, Value k, Value v, State keys, State values,
   FLARE_ASSERT(q.cols == shape.query_heads * shape.head_dim);
   FLARE_ASSERT(k.cols == shape.kv_heads * shape.head_dim && v.cols == k.cols);
   FLARE_ASSERT(shape.query_heads % shape.kv_heads == 0);
+  FLARE_ASSERT(!shape.sinks || shape.sinks->cols == shape.query_heads);
   Node& write = node(Op::kKvWrite);
   write.operands = {input(k), input(v), state_operand(keys), state_operand(values)};
   write.immediates = {integer(shape.kv_heads)};
   const Value o = result(Extent::kRows, q.cols);
   Node& attend = node(Op::kAttention);
-  attend.operands = {input(q), state_operand(keys), state_operand(values), output(o)};
+  attend.operands = {input(q), state_operand(keys), state_operand(values),
+                     shape.sinks ? constant_operand(*shape.sinks) : NodeOperand{}, output(o)};
   attend.immediates = {integer(shape.query_heads), integer(shape.kv_heads), real(shape.scale),
-                       integer(shape.window)};
+                       integer(shape.window), real(shape.softcap)};
   return o;
 }
 

@@ -107,7 +107,9 @@ class Builder {
   struct Attention {
     uint32_t query_heads = 0, kv_heads = 0, head_dim = 0;
     double scale = 1;
-    int64_t window = 0;
+    int64_t window = 0;             // 0: none
+    double softcap = 0;             // 0: none
+    std::optional<Constant> sinks;  // [query_heads] logits
   };
   // Writes k and v to their pages, then attends.
   Value attention(Value q, Value k, Value v, State keys, State values, const Attention& shape);

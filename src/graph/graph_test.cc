@@ -21,7 +21,7 @@ Graph small() {
   const State keys = b.state({"key", StateInfo::Kind::kPaged, DType::kBf16, 4});
   const State values = b.state({"value", StateInfo::Kind::kPaged, DType::kBf16, 4});
   const Value o = b.attention(qk.columns(0, 8), qk.columns(8, 4), qk.columns(8, 4), keys, values,
-                              {2, 1, 4, 0.5, 0});
+                              {2, 1, 4, 0.5, 7, 30, b.constant("sinks", 2)});
   b.logits(b.add(x, o), b.weight("head", 16, 8), Policy::kExact);
   return b.finish();
 }
@@ -37,7 +37,7 @@ TEST(Graph, TextHasOneLineAStateAndANode) {
             "  %2[0:8] T×8 = linear(%1 T×8, @query) AllowA8\n"
             "  %2[8:12] T×4 = linear(%1 T×8, @key, $key_bias) A16Only\n"
             "  kv_write(%2[8:12] T×4, %2[8:12] T×4, &key, &value)\n"
-            "  %3 T×8 = attention(%2[0:8] T×8, &key, &value)\n"
+            "  %3 T×8 = attention(%2[0:8] T×8, &key, &value, $sinks)\n"
             "  %4 T×8 = add(%0 T×8, %3 T×8)\n"
             "  %5 L×8 = gather_rows(%4 T×8, logits_rows)\n"
             "  linear(%5 L×8, @head, logits) Exact\n");
@@ -50,11 +50,12 @@ TEST(Graph, NodesCarryTheImmediatesOfTheirContracts) {
   EXPECT_EQ(g.nodes[2].immediates.at(1).i, 1);
   EXPECT_EQ(g.nodes[3].immediates.at(0).i, static_cast<int64_t>(Policy::kAllowA8));
   const Node& attend = g.nodes[6];
-  ASSERT_EQ(attend.immediates.size(), 4u);
+  ASSERT_EQ(attend.immediates.size(), 5u);
   EXPECT_EQ(attend.immediates[0].i, 2);
   EXPECT_EQ(attend.immediates[1].i, 1);
   EXPECT_EQ(attend.immediates[2].r, 0.5);
-  EXPECT_EQ(attend.immediates[3].i, 0);
+  EXPECT_EQ(attend.immediates[3].i, 7);
+  EXPECT_EQ(attend.immediates[4].r, 30);
   EXPECT_EQ(g.taps, std::vector<std::string>{"hidden.0"});
 }
 

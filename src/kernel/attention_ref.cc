@@ -5,6 +5,7 @@
 
 #include "base/float_types.h"
 #include "kernel/attention.h"
+#include "kernel/kv_write.h"
 
 namespace flare::kernel {
 namespace {
@@ -14,7 +15,9 @@ double page_value(const LaunchArgs& args, const OperandView& region, int32_t b, 
                   int64_t width, int64_t j, int64_t i) {
   const StepInputs& step = *args.step;
   const std::byte* base = step.page_tables[b][j / step.page_tokens] + region.offset;
-  const int64_t at = (head * step.page_tokens + j % step.page_tokens) * width + i;
+  const auto element = &region == &args.operands[1] ? key_element : value_element;
+  const int64_t at = head * step.page_tokens * width +
+                     element(region.dtype, step.page_tokens, width, j % step.page_tokens, i);
   if (region.dtype == graph::DType::kBf16) return bf16_to_f32(load_le<uint16_t>(base + at * 2));
   if (region.dtype == graph::DType::kF8E4M3) return e4m3_to_f32(load_le<uint8_t>(base + at));
   return load_le<float>(base + at * 4);
@@ -24,11 +27,13 @@ double page_value(const LaunchArgs& args, const OperandView& region, int32_t b, 
 
 void attention_ref(const LaunchArgs& args) {
   const OperandView& q = args.operands[0];
-  const OperandView& o = args.operands[3];
+  const OperandView& sinks = args.operands[3];
+  const OperandView& o = args.operands[4];
   const StepInputs& step = *args.step;
   const int64_t nq = args.immediates[0].i;
   const int64_t nkv = args.immediates[1].i;
   const int64_t window = args.immediates[3].i;
+  const double cap = args.immediates[4].r;
   const int64_t dk = q.cols / nq;
   const int64_t dv = o.cols / nq;
   for (int64_t t = 0; t < q.rows; ++t) {
@@ -42,11 +47,14 @@ void attention_ref(const LaunchArgs& args) {
         double sum = 0;
         for (int64_t i = 0; i < dk; ++i)
           sum += q.f32(t)[h * dk + i] * page_value(args, args.operands[1], b, head, dk, j, i);
-        score.push_back(sum * args.immediates[2].r);
+        const double z = sum * args.immediates[2].r;
+        score.push_back(cap > 0 ? cap * std::tanh(z / cap) : z);
       }
-      const double top = *std::max_element(score.begin(), score.end());
+      double top = *std::max_element(score.begin(), score.end());
+      const bool sunk = sinks.space != graph::Space::kNone;
+      if (sunk) top = std::max<double>(top, sinks.f32()[h]);
       std::vector<double> out(dv, 0.0);
-      double total = 0;
+      double total = sunk ? std::exp(sinks.f32()[h] - top) : 0;
       for (int64_t j = begin; j <= p; ++j) {
         const double weight = std::exp(score[j - begin] - top);
         total += weight;

@@ -63,7 +63,7 @@ constexpr OpRule kRules[] = {
     {Op::kGateMul, 0, 3, {Kind::kValue, Kind::kValue, Kind::kValue}},
     {Op::kRope, 4, 4, {Kind::kValue, Kind::kConst, Kind::kIndices, Kind::kValue}},
     {Op::kKvWrite, 1, 4, {Kind::kValue, Kind::kValue, Kind::kPage, Kind::kPage}},
-    {Op::kAttention, 4, 4, {Kind::kValue, Kind::kPage, Kind::kPage, Kind::kValue}},
+    {Op::kAttention, 5, 5, {Kind::kValue, Kind::kPage, Kind::kPage, Kind::kOptional, Kind::kValue}},
     {Op::kConvCausal, 1, 4, {Kind::kValue, Kind::kConst, Kind::kRow, Kind::kValue}},
     {Op::kGatedDelta,
      4,
@@ -392,11 +392,14 @@ class LaunchCheck {
            " KV heads expected");
     if (immediates_[3].i < 0)
       fail("immediate 3 is " + std::to_string(immediates_[3].i) + ", a window >= 0 expected");
+    if (!(immediates_[4].r >= 0 && immediates_[4].r <= 1e6))
+      fail("immediate 4 is " + std::to_string(immediates_[4].r) + ", a softcap 0 to 1e6 expected");
     want_extent(0, graph::Extent::kRows);
-    want_extent(3, graph::Extent::kRows);
+    want_extent(4, graph::Extent::kRows);
     want_cols(1, part(0, nq) * nkv);
-    want_cols(2, part(3, nq) * nkv);
-    want_apart(0, 3);
+    want_cols(2, part(4, nq) * nkv);
+    if (operands_[3].space != Space::kNone) want_cols(3, nq);
+    want_apart(0, 4);
   }
 
   void check_gated_delta() const {

@@ -14,10 +14,12 @@ void kv_write_ref(const LaunchArgs& args) {
     for (int64_t t = 0; t < x.rows; ++t) {
       const int32_t b = step.row_sequence[t];
       const int64_t p = step.sequence_past[b] + (t - step.sequence_begin[b]);
+      const int64_t slot = p % step.page_tokens;
       std::byte* base = step.page_tables[b][p / step.page_tokens] + region.offset;
       for (int64_t i = 0; i < x.cols; ++i) {
-        const int64_t record = i / width * step.page_tokens + p % step.page_tokens;
-        const int64_t at = record * width + i % width;
+        const auto element = side == 0 ? key_element : value_element;
+        const int64_t at = i / width * step.page_tokens * width +
+                           element(region.dtype, step.page_tokens, width, slot, i % width);
         if (region.dtype == graph::DType::kBf16) {
           store_le(base + at * 2, f32_to_bf16(x.f32(t)[i]));
         } else if (region.dtype == graph::DType::kF8E4M3) {

@@ -1,10 +1,11 @@
-// The body of attention, included once per level: scores, online softmax and weighted values of one
-// unit (layout.h) at a time.
+// The body of attention, included once per level after its words: scores, online softmax and
+// weighted values of one item (layout.h) at a time. Logits are kept in units of log2 e.
 
-// Rows of a tile: with four keys or four value vectors the sums fill the register file.
-inline constexpr int kRowTile = kLanes == 16 ? 4 : 2;
-inline constexpr int kPanelVectors = 4;
-inline constexpr int64_t kPanel = kPanelVectors * kLanes;
+#include "kernel/cpu/attention/multiply.inl.h"
+
+inline constexpr float kLog2E = 0x1.715476p0f;
+inline constexpr int64_t kBlock = attention::kBlockTokens;
+inline constexpr int64_t kSpan = 2 * kLanes;
 
 // n running rows: the sum of weighted values, the maximum score, the sum of weights.
 struct Partial {
@@ -18,222 +19,163 @@ inline Partial partial_at(float* base, const attention::Shape& shape) {
 }
 
 struct AttentionMember {
-  float* queries;  // [rows, dk_padded], scaled, zero padded
-  float* scores;   // [rows, kBlockTokens]
+  X* queries;     // [rows, dk_padded], scaled, zero padded
+  float* scores;  // [rows, kBlock]
+  X* weights;     // [rows, kBlock]
+  float* keep;    // [rows]: what a block leaves of the sums before it
   Partial chunk;
   Partial total;
-  float* keys;    // [4, dk_padded]
-  float* values;  // [kBlockTokens, kPanel]
+  std::byte* copied;  // a block that cannot be used in its page
+  std::byte* tile;    // a block widened
 };
 inline AttentionMember member_buffers(float* base, const attention::Shape& shape) {
   AttentionMember m;
-  m.queries = base;
-  m.scores = m.queries + shape.rows() * shape.dk_padded;
-  float* partials = m.scores + shape.rows() * attention::kBlockTokens;
-  m.chunk = partial_at(partials, shape);
-  m.total = partial_at(partials + shape.partial_floats(), shape);
-  m.keys = partials + 2 * shape.partial_floats();
-  m.values = m.keys + 4 * shape.dk_padded;
+  float* at = base;
+  const auto take = [&at](int64_t floats) {
+    float* part = at;
+    at += floats;
+    return part;
+  };
+  m.copied = reinterpret_cast<std::byte*>(take(shape.tile_floats()));
+  m.tile = reinterpret_cast<std::byte*>(take(shape.tile_floats()));
+  m.queries = reinterpret_cast<X*>(take(shape.rows() * shape.dk_padded));
+  m.scores = take(shape.rows() * kBlock);
+  m.weights = reinterpret_cast<X*>(take(shape.rows() * kBlock));
+  m.chunk = partial_at(take(shape.partial_floats()), shape);
+  m.total = partial_at(take(shape.partial_floats()), shape);
+  m.keep = take(shape.rows());
   return m;
 }
 
-inline int64_t element_bytes(graph::DType dtype) {
-  return dtype == graph::DType::kF32 ? 4 : dtype == graph::DType::kBf16 ? 2 : 1;
-}
-
-// n elements of a record as f32, padded with zeros to `width`, a multiple of kLanes.
-inline void widen(const std::byte* record, graph::DType dtype, int64_t begin, int64_t n,
-                  int64_t width, float* out) {
-  int64_t i = 0;
-  if (dtype == graph::DType::kF8E4M3) {
-    const uint8_t* in = reinterpret_cast<const uint8_t*>(record) + begin;
-    for (; i + kLanes <= n; i += kLanes) store(out + i, load_f8(in + i));
-    if (i < n) store(out + i, load_f8_n(in + i, n - i)), i += kLanes;
-  } else if (dtype == graph::DType::kBf16) {
-    const uint16_t* in = reinterpret_cast<const uint16_t*>(record) + begin;
-    for (; i + kLanes <= n; i += kLanes) store(out + i, load_bf16(in + i));
-    if (i < n) store(out + i, load_bf16_n(in + i, n - i)), i += kLanes;
-  } else {
-    const float* in = reinterpret_cast<const float*>(record) + begin;
-    for (; i + kLanes <= n; i += kLanes) store(out + i, load(in + i));
-    if (i < n) store(out + i, load_n(in + i, n - i)), i += kLanes;
-  }
-  for (; i < width; i += kLanes) store(out + i, splat(0));
-}
-
-// Where a tile takes vectors from: widened in a buffer, or bf16 in their page. The values are the
-// same, so a row's bits do not depend on which one a block of rows uses.
-struct Widened {
-  using Element = float;
-  static VF vector(const float* p) { return load(p); }
-};
-struct InPage {
-  using Element = uint16_t;
-  static VF vector(const uint16_t* p) { return load_bf16(p); }
+// n tokens of one KV head in one page, from `slot` on.
+struct PageBlock {
+  const std::byte* head;  // of the region
+  int64_t page_tokens;
+  int64_t slot;
+  int64_t n;
+  int64_t ahead;  // bytes from this page's head to that of the block after
 };
 
-// scores[r, 0..4) = queries[r]·keys[0..4).
-template <int R, class Source>
-inline void score_tile(const float* queries, const typename Source::Element* const* keys,
-                       int64_t dk, float* scores) {
-  VF sums[R][4];
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-    for (int k = 0; k < 4; ++k) sums[r][k] = splat(0);
-  for (int64_t i = 0; i < dk; i += kLanes) {
-    VF key[4];
-#pragma GCC unroll 4
-    for (int k = 0; k < 4; ++k) key[k] = Source::vector(keys[k] + i);
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) {
-      const VF q = load(queries + r * dk + i);
-#pragma GCC unroll 4
-      for (int k = 0; k < 4; ++k) sums[r][k] = fma(q, key[k], sums[r][k]);
-    }
-  }
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r)
-    _mm_storeu_ps(scores + r * attention::kBlockTokens,
-                  sum_lanes4(sums[r][0], sums[r][1], sums[r][2], sums[r][3]));
+// Element by element into a page of kBlock tokens, zeros beyond what there is.
+template <class S>
+inline void copy_block(const PageBlock& b,
+                       int64_t (*element)(graph::DType, int64_t, int64_t, int64_t, int64_t),
+                       int64_t width, int64_t padded_width, std::byte* out) {
+  const auto bytes = static_cast<int64_t>(graph::dtype_bytes(S::kDType));
+  __builtin_memset(out, 0, static_cast<size_t>(kBlock * padded_width * bytes));
+  for (int64_t t = 0; t < b.n; ++t)
+    for (int64_t c = 0; c < width; ++c)
+      __builtin_memcpy(out + element(S::kDType, kBlock, padded_width, t, c) * bytes,
+                       b.head + element(S::kDType, b.page_tokens, width, b.slot + t, c) * bytes,
+                       static_cast<size_t>(bytes));
 }
 
-template <class Source>
-inline void score_rows(const AttentionMember& m, int64_t dk, int64_t rows,
-                       const typename Source::Element* const* keys, int64_t t) {
-  int64_t r = 0;
-  for (; r + kRowTile <= rows; r += kRowTile)
-    score_tile<kRowTile, Source>(m.queries + r * dk, keys, dk,
-                                 m.scores + r * attention::kBlockTokens + t);
-  for (; r < rows; ++r)
-    score_tile<1, Source>(m.queries + r * dk, keys, dk, m.scores + r * attention::kBlockTokens + t);
-}
-
-// Rows up to which widening in registers, once a tile, costs less than through a buffer.
-inline constexpr int64_t kInPageRows = 2 * kRowTile;
-
+// Scores of the block's tokens, and of whatever follows them in their last span.
+template <class S>
 inline void score_block(const AttentionMember& m, const attention::Shape& shape, int64_t rows,
-                        const std::byte* keys, int64_t record_bytes, graph::DType dtype,
-                        int64_t n) {
-  const int64_t dk = shape.dk_padded;
-  const bool in_page = dtype == graph::DType::kBf16 && rows <= kInPageRows && dk == shape.dk;
-  for (int64_t t = 0; t < n; t += 4) {
-    const uint16_t* words[4];
-    const float* widened[4];
-    for (int64_t k = 0; k < 4; ++k) {
-      // Past the end the last key stands in; softmax masks what comes of it.
-      const std::byte* record = keys + min64(t + k, n - 1) * record_bytes;
-      words[k] = reinterpret_cast<const uint16_t*>(record);
-      widened[k] = m.keys + k * dk;
-      if (!in_page) widen(record, dtype, 0, shape.dk, dk, m.keys + k * dk);
+                        const PageBlock& b) {
+  const auto bytes = static_cast<int64_t>(graph::dtype_bytes(S::kDType)) * S::kStep;
+  const int64_t spans = (b.n + kSpan - 1) / kSpan;
+  Operand operand;
+  operand.steps = (shape.dk + S::kStep - 1) / S::kStep;
+  operand.ahead = 0;
+  if (shape.dk % S::kStep == 0 && b.slot + spans * kSpan <= b.page_tokens) {
+    operand.words = b.head + b.slot * bytes;
+    operand.stride = b.page_tokens * bytes;
+    operand.ahead = b.ahead;
+  } else {
+    copy_block<S>(b, key_element, shape.dk, shape.dk_padded, m.copied);
+    operand.words = m.copied;
+    operand.stride = kBlock * bytes;
+  }
+  operand.last = operand.words + (operand.steps - 1) * operand.stride;
+  multiply<S, false>({m.queries, shape.dk_padded, rows, m.scores, kBlock, nullptr}, operand, spans,
+                     m.tile);
+}
+
+template <class S>
+inline void weigh_block(const AttentionMember& m, const Partial& p, const attention::Shape& shape,
+                        int64_t rows, const PageBlock& b) {
+  const auto bytes = static_cast<int64_t>(graph::dtype_bytes(S::kDType)) * S::kStep;
+  Operand operand;
+  operand.steps = (b.n + S::kStep - 1) / S::kStep;
+  operand.ahead = 0;
+  const bool whole = b.slot % S::kStep == 0 && b.slot + operand.steps * S::kStep <= b.page_tokens;
+  if (whole && shape.dv % kSpan == 0) {
+    operand.words = b.head + b.slot / S::kStep * shape.dv * bytes;
+    operand.stride = shape.dv * bytes;
+    operand.ahead = b.ahead;
+    operand.last = operand.words + (operand.steps - 1) * operand.stride;
+    if (S::kDType == graph::DType::kBf16 && b.n % 2 != 0) {
+      // The partner's weight is zero, but its place may hold a NaN of a page's former owner.
+      const uint32_t* pair = reinterpret_cast<const uint32_t*>(operand.last);
+      uint32_t* alone = reinterpret_cast<uint32_t*>(m.copied);
+      for (int64_t c = 0; c < shape.dv; ++c) alone[c] = pair[c] & 0xffff;
+      operand.last = m.copied;
     }
-    if (in_page) {
-      score_rows<InPage>(m, dk, rows, words, t);
-    } else {
-      score_rows<Widened>(m, dk, rows, widened, t);
-    }
+  } else {
+    copy_block<S>(b, value_element, shape.dv, shape.dv_padded, m.copied);
+    operand.words = m.copied;
+    operand.stride = shape.dv_padded * bytes;
+    operand.last = operand.words + (operand.steps - 1) * operand.stride;
+  }
+  multiply<S, true>({m.weights, kBlock, rows, p.sums, shape.dv_padded, m.keep}, operand,
+                    (shape.dv + kSpan - 1) / kSpan, m.tile);
+}
+
+// Brings one row's scores under the cap.
+inline void cap_scores(float* scores, int64_t width, float cap) {
+  const VF bound = splat(cap * kLog2E);
+  const VF inverse = splat(2 / (cap * kLog2E));
+  for (int64_t t = 0; t < width; t += kLanes) {
+    const VF tanh = splat(1) - splat(2) / (exp(load(scores + t) * inverse) + splat(1));
+    store(scores + t, bound * tanh);
   }
 }
 
-// Turns one row's n scores into weights, of which only [low, high) may be non-zero, and brings the
-// running row to the new maximum.
-inline void soften_row(const Partial& p, const attention::Shape& shape, int64_t r, float* scores,
-                       int64_t n, int64_t low, int64_t high) {
-  const int64_t width = padded(n);
+// Scores outside [low, high) become −inf.
+inline void mask_scores(float* scores, int64_t width, int64_t low, int64_t high) {
+  VI lane;
+  for (int i = 0; i < kLanes; ++i) lane[i] = i;
+  const VI first = VI{} + static_cast<int32_t>(low);
+  const VI end = VI{} + static_cast<int32_t>(high);
+  for (int64_t t = 0; t < width; t += kLanes) {
+    const VI index = lane + static_cast<int32_t>(t);
+    const VI seen = (index >= first) & (index < end);
+    store(scores + t, seen ? load(scores + t) : splat(-__builtin_inff()));
+  }
+}
+
+// Turns one row's scores of `width` tokens, whole spans, into weights, of which only [low, high)
+// may be non-zero, and brings the running row to the new maximum.
+inline void soften_row(const AttentionMember& m, const Partial& p, int64_t r, int64_t width,
+                       int64_t low, int64_t high, float cap) {
+  float* scores = m.scores + r * kBlock;
+  X* weights = m.weights + r * kBlock;
+  m.keep[r] = 1;
   if (low >= high) {
-    for (int64_t t = 0; t < width; t += kLanes) store(scores + t, splat(0));
+    __builtin_memset(weights, 0, static_cast<size_t>(width) * sizeof(X));
     return;
   }
-  for (int64_t t = 0; t < low; ++t) scores[t] = -__builtin_inff();
-  for (int64_t t = high; t < width; ++t) scores[t] = -__builtin_inff();
+  if (cap > 0) cap_scores(scores, width, cap);
+  if (low > 0 || high < width) mask_scores(scores, width, low, high);
   VF best = load(scores);
   for (int64_t t = kLanes; t < width; t += kLanes) best = max(best, load(scores + t));
   const float old = p.maximum[r];
   float top = max_lanes(best);
   if (old > top) top = old;
-  VF sum = splat(0);
-  for (int64_t t = 0; t < width; t += kLanes) {
-    const VF weight = exp(load(scores + t) - splat(top));
-    store(scores + t, weight);
-    sum += weight;
-  }
-  if (top == old) {
-    p.weight[r] += sum_lanes(sum);
-    return;
-  }
-  const float keep = exp1(old - top);
-  p.weight[r] = p.weight[r] * keep + sum_lanes(sum);
+  if (top != old) m.keep[r] = exp2_1(old - top);
   p.maximum[r] = top;
-  float* sums = p.sums + r * shape.dv_padded;
-  for (int64_t i = 0; i < shape.dv_padded; i += kLanes)
-    store(sums + i, load(sums + i) * splat(keep));
+  const VF shift = splat(top);
+  VF sum = splat(0);
+  for (int64_t t = 0; t < width; t += kSpan)
+    store_weights(weights + t, weight_of(load(scores + t) - shift),
+                  weight_of(load(scores + t + kLanes) - shift), sum);
+  p.weight[r] = p.weight[r] * m.keep[r] + sum_lanes(sum);
 }
 
-// sums[r] += Σ_t weights[r, t]·values[t] over V vectors.
-template <int R, int V, class Source>
-inline void weigh_tile(const float* weights, const typename Source::Element* values,
-                       int64_t value_stride, int64_t n, float* sums, int64_t stride) {
-  VF acc[R][V];
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) acc[r][v] = load(sums + r * stride + v * kLanes);
-  for (int64_t t = 0; t < n; ++t) {
-    VF value[V];
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) value[v] = Source::vector(values + t * value_stride + v * kLanes);
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) {
-      const VF weight = splat(weights[r * attention::kBlockTokens + t]);
-#pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) acc[r][v] = fma(weight, value[v], acc[r][v]);
-    }
-  }
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) store(sums + r * stride + v * kLanes, acc[r][v]);
-}
-
-template <int V, class Source>
-inline void weigh_rows(const AttentionMember& m, const attention::Shape& shape, int64_t rows,
-                       const typename Source::Element* values, int64_t value_stride, int64_t n,
-                       float* sums) {
-  const int64_t stride = shape.dv_padded;
-  int64_t r = 0;
-  for (; r + kRowTile <= rows; r += kRowTile)
-    weigh_tile<kRowTile, V, Source>(m.scores + r * attention::kBlockTokens, values, value_stride, n,
-                                    sums + r * stride, stride);
-  for (; r < rows; ++r)
-    weigh_tile<1, V, Source>(m.scores + r * attention::kBlockTokens, values, value_stride, n,
-                             sums + r * stride, stride);
-}
-
-inline void weigh_block(const AttentionMember& m, const Partial& p, const attention::Shape& shape,
-                        int64_t rows, const std::byte* values, int64_t record_bytes,
-                        graph::DType dtype, int64_t n) {
-  for (int64_t column = 0; column < shape.dv_padded; column += kPanel) {
-    const int64_t width = min64(kPanel, shape.dv_padded - column);
-    const int64_t live = min64(width, shape.dv - column);
-    float* sums = p.sums + column;
-    if (dtype == graph::DType::kBf16 && rows <= kInPageRows && live == kPanel) {
-      weigh_rows<kPanelVectors, InPage>(m, shape, rows,
-                                        reinterpret_cast<const uint16_t*>(values) + column,
-                                        record_bytes / 2, n, sums);
-      continue;
-    }
-    for (int64_t t = 0; t < n; ++t)
-      widen(values + t * record_bytes, dtype, column, live, width, m.values + t * kPanel);
-    if (width == kPanel) {
-      weigh_rows<kPanelVectors, Widened>(m, shape, rows, m.values, kPanel, n, sums);
-    } else {
-      for (int64_t v = 0; v < width; v += kLanes)
-        weigh_rows<1, Widened>(m, shape, rows, m.values + v, kPanel, n, sums + v);
-    }
-  }
-}
-
-inline void clear_partial(const Partial& p, const attention::Shape& shape, int64_t rows) {
+inline void clear_partial(const Partial& p, const attention::Shape& shape) {
+  const int64_t rows = shape.rows();
   for (int64_t i = 0; i < rows * shape.dv_padded; i += kLanes) store(p.sums + i, splat(0));
   for (int64_t r = 0; r < rows; ++r) {
     p.maximum[r] = -__builtin_inff();
@@ -248,8 +190,8 @@ inline void fold_partial(const Partial& total, const Partial& chunk, const atten
     if (chunk.weight[r] == 0) continue;
     const float old = total.maximum[r];
     const float top = old > chunk.maximum[r] ? old : chunk.maximum[r];
-    const float keep = total.weight[r] == 0 ? 0.0f : exp1(old - top);
-    const float add = exp1(chunk.maximum[r] - top);
+    const float keep = total.weight[r] == 0 ? 0.0f : exp2_1(old - top);
+    const float add = exp2_1(chunk.maximum[r] - top);
     total.maximum[r] = top;
     total.weight[r] = total.weight[r] * keep + chunk.weight[r] * add;
     float* sums = total.sums + r * shape.dv_padded;
@@ -259,133 +201,162 @@ inline void fold_partial(const Partial& total, const Partial& chunk, const atten
   }
 }
 
-inline void load_queries(const LaunchArgs& args, const attention::Shape& shape,
-                         const attention::Unit& unit, float* queries) {
-  const VF scale = splat(static_cast<float>(args.immediates[2].r));
-  for (int64_t row = 0; row < unit.n_rows; ++row)
-    for (int64_t g = 0; g < shape.group; ++g) {
-      float* out = queries + (row * shape.group + g) * shape.dk_padded;
-      const float* in =
-          args.operands[0].f32(unit.first_row + row) + (unit.kv_head * shape.group + g) * shape.dk;
-      widen(reinterpret_cast<const std::byte*>(in), graph::DType::kF32, 0, shape.dk,
-            shape.dk_padded, out);
-      for (int64_t i = 0; i < shape.dk_padded; i += kLanes) store(out + i, load(out + i) * scale);
-    }
+// Elements [i, i+kLanes) of n, zeros from n on.
+inline VF load_at_most(const float* in, int64_t i, int64_t n) {
+  return i + kLanes <= n ? load(in + i) : load_n(in + min64(i, n), max64(0, n - i));
 }
 
-// Tokens [begin, end) of one chunk into `p`, which starts empty.
-inline void sum_chunk(const LaunchArgs& args, const attention::Shape& shape,
-                      const attention::Unit& unit, const AttentionMember& m, const Partial& p,
-                      int64_t begin, int64_t end) {
-  const StepInputs& step = *args.step;
-  const OperandView& k_region = args.operands[1];
-  const OperandView& v_region = args.operands[2];
-  const int64_t k_bytes = shape.dk * element_bytes(k_region.dtype);
-  const int64_t v_bytes = shape.dv * element_bytes(v_region.dtype);
-  const int64_t window = args.immediates[3].i;
-  const int64_t rows = unit.n_rows * shape.group;
-  const int64_t last = unit.position + unit.n_rows - 1;
-  const int64_t first_seen = window > 0 ? max64(0, unit.position - window + 1) : 0;
-  clear_partial(p, shape, rows);
-  end = min64(end, last + 1);
-  for (int64_t token = begin; token < end;) {
-    const int64_t slot = token % step.page_tokens;
-    // Blocks end at multiples of kBlockTokens within their page, wherever the rows begin.
-    const int64_t n = min64(
-        min64(attention::kBlockTokens - slot % attention::kBlockTokens, step.page_tokens - slot),
-        end - token);
-    if (token + n > first_seen) {
-      const std::byte* page = step.page_tables[unit.sequence][token / step.page_tokens];
-      const int64_t record = unit.kv_head * step.page_tokens + slot;
-      score_block(m, shape, rows, page + k_region.offset + record * k_bytes, k_bytes,
-                  k_region.dtype, n);
-      for (int64_t r = 0; r < rows; ++r) {
-        const int64_t position = unit.position + r / shape.group;
-        const int64_t low = window > 0 ? max64(0, position - window + 1 - token) : 0;
-        soften_row(p, shape, r, m.scores + r * attention::kBlockTokens, n, low,
-                   min64(n, position + 1 - token));
-      }
-      weigh_block(m, p, shape, rows, page + v_region.offset + record * v_bytes, v_bytes,
-                  v_region.dtype, n);
-    }
-    token += n;
+// The rows' scaled queries under one KV head; rows of padding are zero, and so are their weights.
+inline void load_queries(const LaunchArgs& args, const attention::Shape& shape,
+                         const attention::Block& block, int64_t kv_head, const AttentionMember& m) {
+  const VF scale = splat(static_cast<float>(args.immediates[2].r) * kLog2E);
+  const int64_t rows = block.n_rows * shape.group;
+  for (int64_t r = 0; r < rows; ++r) {
+    X* out = m.queries + r * shape.dk_padded;
+    const float* in = args.operands[0].f32(block.first_row + r / shape.group) +
+                      (kv_head * shape.group + r % shape.group) * shape.dk;
+    for (int64_t i = 0; i < shape.dk_padded; i += kSpan)
+      store_queries(out + i, load_at_most(in, i, shape.dk) * scale,
+                    load_at_most(in, i + kLanes, shape.dk) * scale);
   }
+  __builtin_memset(m.queries + rows * shape.dk_padded, 0,
+                   static_cast<size_t>((shape.rows() - rows) * shape.dk_padded) * sizeof(X));
+  __builtin_memset(m.weights + rows * kBlock, 0,
+                   static_cast<size_t>((shape.rows() - rows) * kBlock) * sizeof(X));
+  for (int64_t r = rows; r < shape.rows(); ++r) m.keep[r] = 0;
 }
+
+// One pass over a unit's tokens, block by block.
+template <class K, class V>
+struct UnitPass {
+  const LaunchArgs& args;
+  const attention::Shape& shape;
+  const attention::Block& block;
+  int64_t kv_head;
+  const AttentionMember& m;
+  int64_t end;  // of the tokens that this pass reads
+
+  const std::byte* page(int64_t token) const {
+    const StepInputs& step = *args.step;
+    return step.page_tables[block.sequence][token / step.page_tokens];
+  }
+  int64_t block_tokens(int64_t token) const {
+    const int64_t slot = token % args.step->page_tokens;
+    const int64_t chunk_end = (token / block.chunk_tokens + 1) * block.chunk_tokens;
+    return min64(min64(kBlock - slot % kBlock, args.step->page_tokens - slot),
+                 min64(chunk_end, end) - token);
+  }
+  // `next` is where the token after stands, or null.
+  template <class S>
+  PageBlock page_block(int operand, int64_t width, int64_t token, int64_t n,
+                       const std::byte* next) const {
+    const int64_t page_tokens = args.step->page_tokens;
+    const auto head =
+        static_cast<int64_t>(args.operands[operand].offset) +
+        kv_head * page_tokens * width * static_cast<int64_t>(graph::dtype_bytes(S::kDType));
+    const std::byte* here = page(token);
+    // A difference of unrelated addresses: only prefetches use it.
+    const auto ahead =
+        next == nullptr ? 0 : reinterpret_cast<intptr_t>(next) - reinterpret_cast<intptr_t>(here);
+    return {here + head, page_tokens, token % page_tokens, n, ahead};
+  }
+  // The tokens of one chunk into `p`, which starts empty.
+  void sum_chunk(int64_t chunk, const Partial& p) const {
+    const auto cap = static_cast<float>(args.immediates[4].r);
+    const int64_t rows = block.n_rows * shape.group;
+    clear_partial(p, shape);
+    const int64_t chunk_end = min64((chunk + 1) * block.chunk_tokens, end);
+    for (int64_t token = chunk * block.chunk_tokens; token < chunk_end;) {
+      // Blocks end at multiples of kBlock within their page, wherever the rows begin.
+      const int64_t n = block_tokens(token);
+      if (token + n > block.first_token) {
+        const bool new_page = (token + n) % args.step->page_tokens == 0;
+        const std::byte* next = token + n < end && new_page ? page(token + n) : nullptr;
+        score_block<K>(m, shape, rows, page_block<K>(1, shape.dk, token, n, next));
+        const int64_t width = (n + kSpan - 1) / kSpan * kSpan;
+        for (int64_t r = 0; r < rows; ++r) {
+          const int64_t position = block.position + r / shape.group;
+          const int64_t low = shape.window > 0 ? max64(0, position - shape.window + 1 - token) : 0;
+          soften_row(m, p, r, width, low, min64(n, position + 1 - token), cap);
+        }
+        weigh_block<V>(m, p, shape, rows, page_block<V>(2, shape.dv, token, n, next));
+      }
+      token += n;
+    }
+  }
+};
 
 inline void write_rows(const LaunchArgs& args, const attention::Shape& shape,
-                       const attention::Unit& unit, const Partial& total) {
-  for (int64_t row = 0; row < unit.n_rows; ++row)
-    for (int64_t g = 0; g < shape.group; ++g) {
-      const int64_t r = row * shape.group + g;
-      const float* sums = total.sums + r * shape.dv_padded;
-      float* out = args.operands[3].f32_out(unit.first_row + row) +
-                   (unit.kv_head * shape.group + g) * shape.dv;
-      const VF scale = splat(total.weight[r] > 0 ? 1.0f / total.weight[r] : 0.0f);
-      int64_t i = 0;
-      for (; i + kLanes <= shape.dv; i += kLanes) store(out + i, load(sums + i) * scale);
-      if (i < shape.dv) store_n(out + i, load(sums + i) * scale, shape.dv - i);
+                       const attention::Block& block, int64_t kv_head, const Partial& total) {
+  const OperandView& sinks = args.operands[3];
+  for (int64_t r = 0; r < block.n_rows * shape.group; ++r) {
+    const int64_t head = kv_head * shape.group + r % shape.group;
+    const float* sums = total.sums + r * shape.dv_padded;
+    float* out = args.operands[4].f32_out(block.first_row + r / shape.group) + head * shape.dv;
+    float weight = total.weight[r];
+    float keep = 1;
+    if (sinks.space != graph::Space::kNone) {
+      const float sink = sinks.f32()[head] * kLog2E;
+      const float top = sink > total.maximum[r] ? sink : total.maximum[r];
+      keep = exp2_1(total.maximum[r] - top);
+      weight = weight * keep + exp2_1(sink - top);
     }
+    const VF scale = splat(weight == 0 ? 0 : keep / weight);
+    int64_t i = 0;
+    for (; i + kLanes <= shape.dv; i += kLanes) store(out + i, load(sums + i) * scale);
+    if (i < shape.dv) store_n(out + i, load(sums + i) * scale, shape.dv - i);
+  }
 }
 
-struct ChunkRange {
-  int64_t tokens;
-  int64_t first;
-  int64_t last;
-};
-inline ChunkRange chunks_of(const LaunchArgs& args, const attention::Unit& unit) {
-  const int64_t window = args.immediates[3].i;
-  const int64_t tokens = attention::chunk_tokens(unit.position);
-  const int64_t low = window > 0 ? max64(0, unit.position - window + 1) : 0;
-  return {tokens, low / tokens, (unit.position + unit.n_rows - 1) / tokens};
-}
-
-void attention(const LaunchArgs& args, Member& member) {
+// One dealing of the step's items, then one of the units that were split.
+template <class K, class V>
+inline void attend(const LaunchArgs& args, Member& member) {
   const attention::Shape shape = attention::shape_of(args);
-  attention::Units units(*args.step, shape);
+  attention::Blocks blocks(*args.step, shape, member.count());
   float* base = reinterpret_cast<float*>(args.workspace.data());
   const AttentionMember m = member_buffers(base + member.index() * shape.member_floats(), shape);
-  const int64_t count = member.count();
-  // Neighbouring units differ little in cost, far ones much (causality): deal them out in turn.
-  if (units.count() >= attention::split_below(member.count())) {
-    for (int64_t u = member.index(); u < units.count(); u += count) {
-      const attention::Unit unit = units.at(u);
-      const ChunkRange chunks = chunks_of(args, unit);
-      load_queries(args, shape, unit, m.queries);
-      clear_partial(m.total, shape, unit.n_rows * shape.group);
-      for (int64_t c = chunks.first; c <= chunks.last; ++c) {
-        sum_chunk(args, shape, unit, m, m.chunk, c * chunks.tokens, (c + 1) * chunks.tokens);
-        fold_partial(m.total, m.chunk, shape, unit.n_rows * shape.group);
+  float* shared = base + member.count() * shape.member_floats();
+  const auto part = [&](int64_t unit, int64_t chunk) {
+    return partial_at(shared + (unit * attention::kMaxChunks + chunk) * shape.partial_floats(),
+                      shape);
+  };
+  int64_t item = member.take();
+  int64_t split = 0;  // units in several pieces, of the blocks before
+  for (int64_t before = 0; !blocks.done(); blocks.next()) {
+    const attention::Block& block = blocks.block();
+    const int64_t pieces = blocks.pieces();
+    const int64_t n_chunks = block.end_chunk - block.first_chunk;
+    for (; item < before + pieces * shape.nkv; item = member.take()) {
+      const int64_t kv_head = (item - before) / pieces;
+      const int64_t piece = (item - before) % pieces;
+      const int64_t first = block.first_chunk + n_chunks * piece / pieces;
+      const int64_t end = block.first_chunk + n_chunks * (piece + 1) / pieces;
+      load_queries(args, shape, block, kv_head, m);
+      const UnitPass<K, V> pass{args,    shape, block,
+                                kv_head, m,     min64(block.end_token, end * block.chunk_tokens)};
+      if (pieces == 1) clear_partial(m.total, shape);
+      for (int64_t c = first; c < end; ++c) {
+        pass.sum_chunk(c, pieces == 1 ? m.chunk : part(split + kv_head, c));
+        if (pieces == 1) fold_partial(m.total, m.chunk, shape, block.n_rows * shape.group);
       }
-      write_rows(args, shape, unit, m.total);
+      if (pieces == 1) write_rows(args, shape, block, kv_head, m.total);
     }
-    return;
+    before += pieces * shape.nkv;
+    if (pieces > 1) split += shape.nkv;
   }
-  float* shared = base + count * shape.member_floats();
-  int64_t task = 0;
-  for (int64_t u = 0; u < units.count(); ++u) {
-    const attention::Unit unit = units.at(u);
-    const ChunkRange chunks = chunks_of(args, unit);
-    bool loaded = false;
-    for (int64_t c = chunks.first; c <= chunks.last; ++c, ++task) {
-      if (task % count != member.index()) continue;
-      if (!loaded) load_queries(args, shape, unit, m.queries);
-      loaded = true;
-      const Partial part =
-          partial_at(shared + (u * attention::kMaxChunks + c) * shape.partial_floats(), shape);
-      sum_chunk(args, shape, unit, m, part, c * chunks.tokens, (c + 1) * chunks.tokens);
-    }
-  }
+  if (split == 0) return;
   member.barrier();
-  attention::Units again(*args.step, shape);
-  for (int64_t u = member.index(); u < again.count(); u += count) {
-    const attention::Unit unit = again.at(u);
-    const ChunkRange chunks = chunks_of(args, unit);
-    clear_partial(m.total, shape, unit.n_rows * shape.group);
-    for (int64_t c = chunks.first; c <= chunks.last; ++c)
-      fold_partial(
-          m.total,
-          partial_at(shared + (u * attention::kMaxChunks + c) * shape.partial_floats(), shape),
-          shape, unit.n_rows * shape.group);
-    write_rows(args, shape, unit, m.total);
+  item = member.take();
+  split = 0;
+  for (blocks.reset(); !blocks.done(); blocks.next()) {
+    if (blocks.pieces() == 1) continue;
+    const attention::Block& block = blocks.block();
+    for (; item < split + shape.nkv; item = member.take()) {
+      clear_partial(m.total, shape);
+      for (int64_t c = block.first_chunk; c < block.end_chunk; ++c)
+        fold_partial(m.total, part(item, c), shape, block.n_rows * shape.group);
+      write_rows(args, shape, block, item - split, m.total);
+    }
+    split += shape.nkv;
   }
 }

@@ -1,5 +1,7 @@
 // How a key or value goes into its page region: all that writes records includes this, once a
-// level.
+// level. The order of elements: kernel/kv_write.h.
+
+inline constexpr int64_t kRecordBlock = 64;
 
 // n values as words of `dtype` (f32, bf16 or fp8_e4m3).
 inline void narrow(const float* in, graph::DType dtype, int64_t n, std::byte* out) {
@@ -18,15 +20,54 @@ inline void narrow(const float* in, graph::DType dtype, int64_t n, std::byte* ou
   }
 }
 
-// One head's key or value of one token, `width` values: `region` is the page's, `slot` the token's
-// place in the page of `page_tokens`.
+// Groups of `bytes` from a block to places `stride` bytes apart.
+template <int kBytes>
+inline void scatter(const std::byte* block, int64_t n, std::byte* out, int64_t stride) {
+  for (int64_t i = 0; i < n; ++i) __builtin_memcpy(out + i * stride, block + i * kBytes, kBytes);
+}
+
+// One head's key of one token, `width` values: `region` is the page's, `slot` the token's place in
+// the page of `page_tokens`.
 inline void write_key(const float* in, graph::DType dtype, std::byte* region, int64_t page_tokens,
                       int64_t head, int64_t slot, int64_t width) {
-  const int64_t element = dtype == graph::DType::kF32 ? 4 : dtype == graph::DType::kBf16 ? 2 : 1;
-  narrow(in, dtype, width, region + (head * page_tokens + slot) * width * element);
+  const int64_t bytes = dtype == graph::DType::kF32 ? 4 : dtype == graph::DType::kBf16 ? 2 : 1;
+  std::byte* out = region + head * page_tokens * width * bytes;
+  alignas(64) std::byte block[kRecordBlock * 4];
+  for (int64_t c = 0; c < width; c += kRecordBlock) {
+    const int64_t n = min64(kRecordBlock, width - c);
+    narrow(in + c, dtype, n, block);
+    std::byte* column = out + c * page_tokens * bytes;
+    if (dtype == graph::DType::kF32) {
+      scatter<4>(block, n, column + slot * 4, page_tokens * 4);
+      continue;
+    }
+    if (dtype == graph::DType::kBf16) {
+      scatter<4>(block, n / 2, column + slot * 4, page_tokens * 4);
+    } else {
+      scatter<2>(block, n / 2, column + slot * 2, page_tokens * 2);
+    }
+    if (n % 2 != 0)  // the last column stands alone
+      __builtin_memcpy(column + ((n - 1) * page_tokens + slot) * bytes, block + (n - 1) * bytes,
+                       static_cast<size_t>(bytes));
+  }
 }
 inline void write_value(const float* in, graph::DType dtype, std::byte* region, int64_t page_tokens,
                         int64_t head, int64_t slot, int64_t width) {
-  const int64_t element = dtype == graph::DType::kF32 ? 4 : dtype == graph::DType::kBf16 ? 2 : 1;
-  narrow(in, dtype, width, region + (head * page_tokens + slot) * width * element);
+  const int64_t bytes = dtype == graph::DType::kF32 ? 4 : dtype == graph::DType::kBf16 ? 2 : 1;
+  std::byte* out = region + head * page_tokens * width * bytes;
+  if (dtype == graph::DType::kF32 || (slot | 1) >= page_tokens) {
+    narrow(in, dtype, width, out + slot * width * bytes);
+    return;
+  }
+  out += (slot / 2 * width * 2 + slot % 2) * bytes;
+  alignas(64) std::byte block[kRecordBlock * 4];
+  for (int64_t c = 0; c < width; c += kRecordBlock) {
+    const int64_t n = min64(kRecordBlock, width - c);
+    narrow(in + c, dtype, n, block);
+    if (dtype == graph::DType::kBf16) {
+      scatter<2>(block, n, out + c * 4, 4);
+    } else {
+      scatter<1>(block, n, out + c * 2, 2);
+    }
+  }
 }

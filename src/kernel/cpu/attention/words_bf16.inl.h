@@ -1,0 +1,91 @@
+// What attention multiplies at level bf16: pairs of bf16 words, for vdpbf16ps. The parts of a
+// source: words_f32.inl.h. bf16 holds every e4m3 value.
+
+using X = uint16_t;
+
+inline void store_queries(uint16_t* out, VF low, VF high) {
+  _mm512_storeu_si512(out,
+                      reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh((__m512)high, (__m512)low)));
+}
+// The sum is of the rounded weights: what is left out of the numerator is left out below too.
+inline void store_weights(uint16_t* out, VF low, VF high, VF& sum) {
+  const __m512bh words = _mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
+  _mm512_storeu_si512(out, reinterpret_cast<__m512i>(words));
+  const auto ones = reinterpret_cast<__m512bh>(_mm512_set1_epi16(0x3f80));
+  sum = (VF)_mm512_dpbf16_ps((__m512)sum, words, ones);
+}
+// 2^x for weights, which are rounded to eight bits: 2.4e-6 of relative error do.
+inline VF weight_of(VF x) { return exp2<5>(x); }
+
+struct PairWords {
+  __m512i pair[2];
+};
+struct PairSums {
+  using Words = PairWords;
+  static constexpr int64_t kStep = 2;
+  static void fold(VF* sums, const uint16_t* x, const PairWords& w) {
+    int32_t pair;
+    __builtin_memcpy(&pair, x, 4);
+    const auto a = reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
+    for (int v = 0; v < 2; ++v)
+      sums[v] = (VF)_mm512_dpbf16_ps((__m512)sums[v], a, reinterpret_cast<__m512bh>(w.pair[v]));
+  }
+};
+
+// kSplit: sums stand as PageF8 unpacks them.
+template <bool kSplit>
+struct Bf16Words : PairSums {
+  static constexpr graph::DType kDType = graph::DType::kBf16;
+  static constexpr int64_t kSpanBytes = 128;
+  static constexpr bool kCheap = true;
+  static PairWords read(const std::byte* p) {
+    return {{_mm512_loadu_si512(p), _mm512_loadu_si512(p + 64)}};
+  }
+  static void finish(VF& low, VF& high) {
+    if constexpr (kSplit) {
+      const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+      const __m512i second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+      const __m512d a = _mm512_castps_pd((__m512)low);
+      const __m512d b = _mm512_castps_pd((__m512)high);
+      low = (VF)_mm512_castpd_ps(_mm512_permutex2var_pd(a, first, b));
+      high = (VF)_mm512_castpd_ps(_mm512_permutex2var_pd(a, second, b));
+    }
+  }
+};
+using PageBf16 = Bf16Words<false>;
+
+// e4m3 s|eeee|mmm is bf16 with exponent eeee + 120: the upper byte depends on s|eee, the lower on
+// e|mmm, but for subnormals (eeee = 0), whose both bytes depend on mmm. The bytes meet by
+// unpacking, four words to a quarter of each vector.
+struct PageF8 : PairSums {
+  static constexpr graph::DType kDType = graph::DType::kF8E4M3;
+  static constexpr int64_t kSpanBytes = 64;
+  static constexpr bool kCheap = false;
+  using Tile = Bf16Words<true>;
+  static __m512i table(uint64_t first, uint64_t second) {
+    return _mm512_broadcast_i32x4(
+        _mm_set_epi64x(static_cast<int64_t>(second), static_cast<int64_t>(first)));
+  }
+  static PairWords read(const std::byte* p) {
+    const __m512i codes = _mm512_loadu_si512(p);
+    const __m512i nibble = _mm512_set1_epi8(0x0f);
+    const __m512i right = _mm512_and_si512(codes, nibble);
+    const __m512i left = _mm512_and_si512(_mm512_srli_epi16(codes, 4), nibble);
+    const __mmask64 small = _mm512_testn_epi8_mask(codes, _mm512_set1_epi8(0x78));
+    __m512i upper =
+        _mm512_shuffle_epi8(table(0x43'42'41'40'3f'3e'3d'3c, 0xc3'c2'c1'c0'bf'be'bd'bc), left);
+    __m512i lower =
+        _mm512_shuffle_epi8(table(0x70'60'50'40'30'20'10'00, 0xf0'e0'd0'c0'b0'a0'90'80), right);
+    // m·2^-9 for m = 0 … 7, above ±2^-7, which the tables give.
+    lower = _mm512_mask_shuffle_epi8(lower, small, table(0x60'40'20'00'c0'80'00'00, 0), right);
+    upper = _mm512_mask_add_epi8(upper, small, upper,
+                                 _mm512_shuffle_epi8(table(0x00'00'00'00'ff'ff'ff'c4, 0), right));
+    return {{_mm512_unpacklo_epi8(lower, upper), _mm512_unpackhi_epi8(lower, upper)}};
+  }
+  static void finish(VF& low, VF& high) { Tile::finish(low, high); }
+  static void widen(const std::byte* p, std::byte* tile, int64_t) {
+    const PairWords w = read(p);
+    _mm512_storeu_si512(tile, w.pair[0]);
+    _mm512_storeu_si512(tile + 64, w.pair[1]);
+  }
+};
