@@ -10,10 +10,10 @@
 #include <random>
 #include <string_view>
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "codec/panels.h"
 #include "kernel/cpu/linear/linear.h"
-#include "kernel/cpu/range.h"
 #include "machine/peaks.h"
 
 namespace flare::bench {
@@ -112,7 +112,9 @@ const Row kRows[] = {
      Arithmetic::kBf16},
 };
 
-using Aligned = kernel::Buffer;  // zeroed, huge pages where the system gives them
+struct Aligned : Buffer {
+  explicit Aligned(uint64_t bytes) : Buffer(bytes, "bench memory") {}
+};
 
 // Copies of one random weight, together too large for any cache.
 struct Weights {

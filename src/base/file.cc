@@ -120,11 +120,17 @@ MappedFile MappedFile::open(const std::filesystem::path& path) {
 }
 
 void MappedFile::release(uint64_t offset, uint64_t length) const {
-  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  const uint64_t begin = (offset + page - 1) / page * page;
-  const uint64_t end = std::min<uint64_t>(offset + length, bytes_.size()) / page * page;
+  const uint64_t begin = std::min<uint64_t>(offset, bytes_.size());
+  release_mapped(bytes_.subspan(begin, std::min<uint64_t>(length, bytes_.size() - begin)));
+}
+
+void release_mapped(Bytes part) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<uintptr_t>(part.data());
+  const uintptr_t begin = (address + page - 1) / page * page;
+  const uintptr_t end = (address + part.size()) / page * page;
   if (begin < end)
-    ::madvise(const_cast<std::byte*>(bytes_.data()) + begin, end - begin, MADV_DONTNEED);
+    ::madvise(const_cast<std::byte*>(part.data()) + (begin - address), end - begin, MADV_DONTNEED);
 }
 
 std::string read_text_file(const std::filesystem::path& path, uint64_t limit) {

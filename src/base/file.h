@@ -53,6 +53,9 @@ class MappedFile {
   Bytes bytes_;
 };
 
+// The same for whole pages inside a part of any mapped file.
+void release_mapped(Bytes part);
+
 // Whole small file as text; more than `limit` bytes is kInvalid.
 std::string read_text_file(const std::filesystem::path& path, uint64_t limit = 256u << 20);
 

@@ -130,7 +130,8 @@ TEST(Team, DealsEveryItemOnceAndAnewBehindEachBarrier) {
       team.run([&](Member& member) {
         for (int64_t phase = 0; phase < kPhases; ++phase) {
           if (phase > 0) member.barrier();
-          for (int64_t i = member.take(); i < kItems; i = member.take()) ++dealt[phase * kItems + i];
+          for (int64_t i = member.take(); i < kItems; i = member.take())
+            ++dealt[phase * kItems + i];
         }
       });
       EXPECT_TRUE(std::ranges::all_of(dealt, [&](const auto& n) { return n == run; })) << size;

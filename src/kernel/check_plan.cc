@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "codec/panels.h"
 #include "kernel/kernels.h"
 #include "kernel/linear.h"
 
@@ -347,6 +348,21 @@ class LaunchCheck {
     return v;
   }
 
+  // Every segment in panels that begin and end with it; whole ones where two halves meet.
+  void check_panels(bool swiglu) const {
+    const std::vector<codec::Segment>& segments = bindings_.weights[operands_[1].index].segments;
+    if (segments.size() > kMaxPanelSegments)
+      fail_operand(1, "has " + std::to_string(segments.size()) + " segments, at most " +
+                          std::to_string(kMaxPanelSegments) + " expected");
+    for (const codec::Segment& s : segments) {
+      const bool is_whole = s.row_end % codec::kPanelRows == 0;
+      if (s.layout != codec::LayoutId::kPanels16 || s.row_begin % codec::kPanelRows != 0 ||
+          (!is_whole && (swiglu || s.row_end != s.geometry.rows)))
+        fail_operand(1, "has rows " + std::to_string(s.row_begin) + " to " +
+                            std::to_string(s.row_end) + " that are not panels of 16");
+    }
+  }
+
   void check_linear() const {
     choice(0, static_cast<int64_t>(graph::Policy::kAllowA4));
     const auto in = static_cast<LinearInput>(choice(1, 3));
@@ -368,6 +384,8 @@ class LaunchCheck {
     }
     if (out == LinearOutput::kSwiglu) want_there(6, false);
     if (is_there(6)) want_like(6, 3);
+    if (static_cast<KernelId>(launch_.kernel) == KernelId::kLinearPanels)
+      check_panels(out == LinearOutput::kSwiglu);
   }
 
   void check_rope() const {

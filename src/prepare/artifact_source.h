@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "artifact/reader.h"
+#include "base/file.h"
 #include "prepare/parameter_source.h"
 
 namespace flare::prepare {
@@ -25,6 +26,7 @@ class ArtifactSource final : public ParameterSource {
   std::vector<float> values(std::string_view parameter, uint64_t n) override;
   graph::Policy policy(std::string_view parameter, std::string_view input) const override;
   std::optional<std::string> resource(std::string_view role) const override;
+  void release(Bytes object) override { release_mapped(object); }
   uint64_t weight_bytes() const override;
 
  private:

@@ -187,6 +187,12 @@ graph::Policy CheckpointSource::policy(std::string_view name, std::string_view i
   return entry.choice.policy;
 }
 
+void CheckpointSource::release(Bytes object) {
+  for (auto& [owner, bytes] : encoded_)
+    if (bytes.get() == object.data()) return bytes.reset();
+  release_mapped(object);
+}
+
 std::optional<std::string> CheckpointSource::resource(std::string_view role) const {
   return checkpoint_resource(checkpoint_, role);
 }

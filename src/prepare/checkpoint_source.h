@@ -30,6 +30,7 @@ class CheckpointSource final : public ParameterSource {
   std::vector<float> values(std::string_view parameter, uint64_t n) override;
   graph::Policy policy(std::string_view parameter, std::string_view input) const override;
   std::optional<std::string> resource(std::string_view role) const override;
+  void release(Bytes object) override;
   uint64_t weight_bytes() const override { return weight_bytes_; }
 
  private:

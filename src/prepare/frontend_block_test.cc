@@ -28,6 +28,7 @@ class Files final : public ParameterSource {
     const auto it = files_.find(std::string(role));
     return it == files_.end() ? std::nullopt : std::optional(it->second);
   }
+  void release(Bytes) override {}
   uint64_t weight_bytes() const override { return 0; }
 
  private:

@@ -40,6 +40,8 @@ class ParameterSource {
   virtual graph::Policy policy(std::string_view parameter, std::string_view input) const = 0;
   // Text of a resource role of component text, such as "tokenizer.json"; nullopt if absent.
   virtual std::optional<std::string> resource(std::string_view role) const = 0;
+  // The stored bytes of a matrix's object are not read again: memory of theirs may go.
+  virtual void release(Bytes object) = 0;
   // Bytes of weights as stored, for memory plans.
   virtual uint64_t weight_bytes() const = 0;
 };

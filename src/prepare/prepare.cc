@@ -3,9 +3,11 @@
 
 #include <algorithm>
 
+#include "base/cpu.h"
 #include "base/error.h"
 #include "kernel/kernels.h"
 #include "prepare/lower/lower.h"
+#include "prepare/lower/pack.h"
 #include "prepare/model/model.h"
 
 namespace flare::prepare {
@@ -67,6 +69,9 @@ package::PreparedModel prepare(std::unique_ptr<ParameterSource> source,
   model_options.taps = options.taps;
   model_options.kv_dtype = options.exact ? graph::DType::kF32 : options.kv_dtype;
   TextModel model = build_text_model(*source, model_options);
+  const int threads =
+      options.threads > 0 ? options.threads : static_cast<int>(usable_cores().size());
+  const Packed packed = pack_weights(model.step.graph, model.step.weights, *source, threads);
   StateLayout states = lay_out_states(model.step.graph, kPageTokens);
 
   package::PreparedModel prepared;
@@ -88,7 +93,8 @@ package::PreparedModel prepare(std::unique_ptr<ParameterSource> source,
   rank.weights = std::move(model.step.weights);
   rank.weight_names = std::move(model.step.graph.weight_names);
   rank.constants = std::move(model.step.constants);
-  rank.weight_bytes = source->weight_bytes();
+  rank.weight_bytes = source->weight_bytes() - packed.stored_bytes + packed.bytes;
+  if (packed.memory) rank.keep_alive.push_back(packed.memory);
   rank.keep_alive.push_back(std::shared_ptr<ParameterSource>(std::move(source)));
   prepared.ranks.push_back(std::move(rank));
   return prepared;

@@ -14,6 +14,7 @@ struct PrepareOptions {
   uint32_t max_context = 0;                       // 0: what the architecture allows
   uint32_t max_concurrency = 8;                   // sequences in one step
   uint32_t prefill_chunk = 512;                   // prompt rows in one step
+  int threads = 0;                                // that pack weights; 0: every usable core
   bool exact = false;                             // f32 reference arithmetic, f32 keys and values
   graph::DType kv_dtype = graph::DType::kF8E4M3;  // of pages, or kBf16; exact makes it f32
   bool taps = false;                              // plans copy hidden states out

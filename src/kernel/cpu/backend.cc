@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/buffer.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/team.h"
@@ -141,7 +142,7 @@ class CpuBackend final : public Backend {
     }
     if (scratch > scratch_.bytes()) {
       scratch_ = Buffer();  // first: the two together may not fit
-      scratch_ = Buffer(scratch);
+      scratch_ = Buffer(scratch, "step memory");
     }
     return instance;
   }

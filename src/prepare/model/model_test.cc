@@ -46,6 +46,7 @@ class ChangedSource final : public ParameterSource {
   std::optional<std::string> resource(std::string_view role) const override {
     return inner_.resource(role);
   }
+  void release(Bytes object) override { inner_.release(object); }
   uint64_t weight_bytes() const override { return inner_.weight_bytes(); }
 
   void set(std::string_view key, Json value) { config_.set(key, std::move(value)); }
