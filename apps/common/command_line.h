@@ -56,6 +56,9 @@ std::string human_count(uint64_t n);
 uint64_t parse_size(std::string_view flag, std::string_view text);
 // A comma-separated list without empty or repeated items; kUsage otherwise.
 std::vector<std::string> parse_list(std::string_view flag, std::string_view text);
+// LIST of numbers from 1 to `most`, ranges N-M inclusive, each once (spec/cli.md §3); kUsage
+// otherwise.
+std::vector<uint32_t> parse_numbers(std::string_view flag, std::string_view text, uint32_t most);
 
 // --threads: cores this process may use unless n > 0.
 int thread_count(int n);

@@ -88,6 +88,35 @@ std::vector<std::string> parse_list(std::string_view flag, std::string_view text
   }
 }
 
+std::vector<uint32_t> parse_numbers(std::string_view flag, std::string_view text, uint32_t most) {
+  constexpr size_t kMostItems = 1000;
+  const auto number = [&](std::string_view digits) {
+    uint32_t n = 0;
+    const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+    if (failure != std::errc() || end != digits.data() + digits.size() || n < 1 || n > most)
+      throw Error(Code::kUsage, "{} has {}, expected numbers from 1 to {} or ranges of them", flag,
+                  quote(digits), most);
+    return n;
+  };
+  std::vector<uint32_t> numbers;
+  for (const std::string& item : parse_list(flag, text)) {
+    const size_t dash = item.find('-');
+    const uint32_t first = number(std::string_view(item).substr(0, dash));
+    const uint32_t last =
+        dash == std::string::npos ? first : number(std::string_view(item).substr(dash + 1));
+    if (last < first)
+      throw Error(Code::kUsage, "{} has {}, expected a range that ascends", flag, quote(item));
+    if (numbers.size() + (last - first) >= kMostItems)
+      throw Error(Code::kUsage, "{} names more than {} numbers", flag, kMostItems);
+    for (uint32_t n = first; n <= last; ++n) {
+      if (std::ranges::find(numbers, n) != numbers.end())
+        throw Error(Code::kUsage, "{} names {} twice, expected each number once", flag, n);
+      numbers.push_back(n);
+    }
+  }
+  return numbers;
+}
+
 int thread_count(int n) { return n > 0 ? n : static_cast<int>(usable_cores().size()); }
 
 void check_interrupted() {

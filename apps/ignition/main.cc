@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
       {"verify", "check an artifact: structure, codes, scales, padding", declare_verify},
       {"reshard", "split an artifact into files of another size", declare_reshard},
       {"logits", "run token ids and write logits and hidden states", declare_logits},
+      {"bench", "measure rounds and prompts against this machine's peaks", declare_bench},
   };
   return run_program({"ignition", "Prepares models: checkpoints to artifacts.", commands}, argc,
                      argv);

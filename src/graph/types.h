@@ -37,8 +37,9 @@ enum class Op : uint8_t {
   kGatherRows,
   kTap,
   kSample,
+  kAttentionInput,
 };
-inline constexpr int kOps = 15;
+inline constexpr int kOps = 16;
 std::string_view op_name(Op op);
 
 // What activations a weight's use allows (artifact.md §10.2). kExact is not a use's policy but the

@@ -75,6 +75,11 @@ constexpr OpRule kRules[] = {
     {Op::kGatherRows, 0, 3, {Kind::kValue, Kind::kIndices, Kind::kValue}},
     {Op::kTap, 0, 2, {Kind::kValue, Kind::kValue}},
     {Op::kSample, 0, 3, {Kind::kValue, Kind::kParams, Kind::kIndices}},
+    {Op::kAttentionInput,
+     7,
+     10,
+     {Kind::kValue, Kind::kValue, Kind::kValue, Kind::kPage, Kind::kPage, Kind::kOptional,
+      Kind::kOptional, Kind::kConst, Kind::kIndices, Kind::kValue}},
 };
 constexpr bool rules_in_order() {
   if (std::size(kRules) != graph::kOps) return false;
@@ -331,6 +336,8 @@ class LaunchCheck {
         want_io(1, graph::Io::kSampling);
         want_io(2, graph::Io::kSampled);
         return want_extent(0, graph::Extent::kLogits);
+      case Op::kAttentionInput:
+        return check_attention_input();
     }
   }
 
@@ -400,6 +407,29 @@ class LaunchCheck {
     want_io(2, graph::Io::kPositions);
     want_extent(0, graph::Extent::kRows);
     want_like(3, 0);
+  }
+
+  void check_attention_input() const {
+    const uint64_t nkv = count(0);
+    const uint64_t width = count(1);
+    choice(6, 1);
+    if (part(0, 1) % width != 0)
+      fail_operand(0, "has " + std::to_string(cols(0)) + " columns, heads of width " +
+                          std::to_string(width) + " expected");
+    want_cols(1, nkv * width);
+    part(2, nkv);
+    for (const uint32_t i : {0u, 1u, 2u}) want_extent(i, graph::Extent::kRows);
+    want_cols(3, cols(1));
+    want_cols(4, cols(2));
+    for (const uint32_t i : {5u, 6u})
+      if (is_there(i)) want_cols(i, width);
+    if (2 * cols(7) > width)
+      fail_operand(7, "has " + std::to_string(cols(7)) + " frequencies, at most " +
+                          std::to_string(width / 2) + " expected");
+    want_io(8, graph::Io::kPositions);
+    want_like(9, 0);
+    want_apart(1, 9);
+    want_apart(2, 9);
   }
 
   void check_attention() const {

@@ -9,7 +9,7 @@
 namespace flare::kernel {
 
 // The most operands of any kernel.
-inline constexpr uint32_t kMaxOperands = 8;
+inline constexpr uint32_t kMaxOperands = 10;
 
 // Errors: kInvalid naming the plan, the launch and the operand.
 void check_plan(const graph::Plan& plan, const PlanBindings& bindings);

@@ -77,6 +77,11 @@ constexpr KernelInfo kTable[] = {
      Op::kSample,
      sample_workspace_bytes,
      {v2::sample, v3::sample, v4::sample}},
+    {KernelId::kAttentionInput,
+     "attention_input",
+     Op::kAttentionInput,
+     attention_input_workspace_bytes,
+     {v2::attention_input, v3::attention_input, v4::attention_input}},
 };
 
 // An id is an index: the table holds every kernel, in the order of ids. That each has its lowest

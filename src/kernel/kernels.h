@@ -33,8 +33,9 @@ enum class KernelId : uint16_t {
   kGatherRows,
   kTap,
   kSample,
+  kAttentionInput,
 };
-inline constexpr int kKernels = 17;
+inline constexpr int kKernels = 18;
 
 // A resolved operand of the running step. Element (r, c) is at data + (r·stride + c)·sizeof(dtype).
 // Space::kPage and kRow: `offset` inside each page or row, data is null. Space::kWeight: `weight`.

@@ -237,6 +237,72 @@ TEST_F(Ignition, RefusesBadDestinationsAndValues) {
   expect_refused({"verify", (kNano / "config.json").string()}, 4, {"config.json"});
 }
 
+TEST_F(Ignition, BenchMeasuresEveryCellAndWritesWhatItPrints) {
+  const std::string file = out("rounds.json");
+  const Outcome outcome =
+      run({"bench", kNano.string(), "--batches", "1-2", "--contexts", "130,16", "--repetitions",
+           "3", "--warmup", "1", "--width", "2", "--threads", "2", "--output", file, "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json result = parse_json(outcome.out, "bench").at("result");
+  EXPECT_EQ(result, parse_json(read_text_file(file), file));
+  EXPECT_EQ(result.at("width").as_u64(), 2u);
+  const Json::Array& cells = result.at("cells").as_array();
+  ASSERT_EQ(cells.size(), 4u);
+  double sum = 0;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    EXPECT_EQ(cells[i].at("context").as_u64(), i < 2 ? 16u : 130u);
+    EXPECT_EQ(cells[i].at("batch").as_u64(), i % 2 + 1);
+    const double median = cells[i].at("median_s").as_double();
+    EXPECT_GT(cells[i].at("least_s").as_double(), 0);
+    EXPECT_LE(cells[i].at("least_s").as_double(), cells[i].at("quartile1_s").as_double());
+    EXPECT_LE(cells[i].at("quartile1_s").as_double(), median);
+    EXPECT_LE(median, cells[i].at("quartile3_s").as_double());
+    EXPECT_LE(cells[i].at("quartile3_s").as_double(), cells[i].at("most_s").as_double());
+    EXPECT_GT(cells[i].at("roof_share").as_double(), 0);
+    sum += median;
+  }
+  EXPECT_NEAR(result.at("score_s").as_double(), sum / 4, 1e-9);
+  // Every matrix is read once whatever the batch; keys, values and states are each sequence's own.
+  EXPECT_EQ(cells[0].at("weight_bytes"), cells[3].at("weight_bytes"));
+  EXPECT_EQ(2 * cells[2].at("state_bytes").as_double(), cells[3].at("state_bytes").as_double());
+  EXPECT_EQ(2 * cells[2].at("operations").as_double(), cells[3].at("operations").as_double());
+  const Json::Array& prefill = result.at("prefill").as_array();
+  ASSERT_EQ(prefill.size(), 2u);
+  EXPECT_GT(prefill[1].at("tokens_per_s").as_double(), 0);
+  for (const char* peak : {"read_bytes_per_s", "int8_ops_per_s", "bf16_ops_per_s"})
+    EXPECT_GT(result.at("peaks").at(peak).as_double(), 1e6) << peak;
+}
+
+TEST_F(Ignition, BenchPrintsATable) {
+  const Outcome outcome = run({"bench", kNano.string(), "--batches", "1", "--contexts", "8",
+                               "--repetitions", "1", "--warmup", "0"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* word : {"peaks: read", "prefill", "round", "% of roof", "score"})
+    EXPECT_NE(outcome.out.find(word), std::string::npos) << word << " in " << outcome.out;
+}
+
+TEST_F(Ignition, BenchRefusesBadCellsBeforeItMeasures) {
+  const std::string nano = kNano.string();
+  const auto refused = [&](std::vector<std::string> flags, int exit_code,
+                           const std::vector<std::string>& in_message) {
+    flags.insert(flags.begin(), {"bench", nano});
+    expect_refused(flags, exit_code, in_message);
+  };
+  for (const char* list : {"0", "x", "1,1", "1-3,2", "4-2", "1,,2", "", "2000", "-1", "1-"})
+    refused({std::string("--batches=") + list}, 2, {"--batches"});
+  refused({"--contexts", "1-2000"}, 2, {"--contexts"});
+  // The model has 4,096 positions; a round needs one more row than the context.
+  refused({"--contexts", "4096"}, 2, {"--contexts", "4096"});
+  for (const char* flag : {"--width=0", "--repetitions=0", "--warmup=-1"})
+    refused({flag}, 2, {"not in range"});
+  refused({"--isa", "v9"}, 2, {"v9"});
+  refused({"--kv-dtype", "f64"}, 2, {"f64"});
+  expect_refused({"bench", out("none")}, 3, {"none"});
+  std::ofstream(folder_ / "there.json") << "kept";
+  refused({"--output", (folder_ / "there.json").string()}, 8, {"there.json"});
+  EXPECT_EQ(read_text_file(folder_ / "there.json"), "kept");
+}
+
 TEST_F(Ignition, LeavesNothingBehindAFileSizeLimit) {
   const std::string command = "ulimit -f 1000; exec '" + kProgram.string() + "' build '" +
                               kNano.string() + "' --output '" + out("x.ninfer") + "' -q 2>'" +

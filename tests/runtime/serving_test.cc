@@ -121,6 +121,22 @@ TEST_F(PageBorders, AReusedRowAndReusedPagesLeaveNoTrace) {
   EXPECT_EQ(read(memory, tokens, 64), first);
 }
 
+// What `ignition bench` does between samples.
+TEST_F(PageBorders, AStepBehindAMarkRepeatsBitForBit) {
+  for (const uint32_t context : {100u, 127u, 128u, 250u}) {
+    const Ids tokens = some_tokens(context + 40, 12);
+    runtime::SequenceMemory memory = runner_.new_sequence();
+    read(memory, std::span(tokens).first(context), 64);
+    const auto mark = memory.mark();
+    const auto last = std::span(tokens).subspan(context, 1);
+    const std::vector<float> first = read(memory, last, 1);
+    memory.return_to(mark);
+    read(memory, std::span(tokens).subspan(context + 1), 39);  // other tokens, over a page's end
+    memory.return_to(mark);
+    EXPECT_EQ(read(memory, last, 1), first) << context;
+  }
+}
+
 TEST_F(PageBorders, TwoSequencesInOneStepDoNotTouchEachOther) {
   const Ids a = some_tokens(260, 8), b = some_tokens(260, 9);
   std::vector<float> alone[2];

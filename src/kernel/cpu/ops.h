@@ -12,6 +12,7 @@ void swiglu(const LaunchArgs& args, Member& member);
 void gate_mul(const LaunchArgs& args, Member& member);
 void rope(const LaunchArgs& args, Member& member);
 void kv_write(const LaunchArgs& args, Member& member);
+void attention_input(const LaunchArgs& args, Member& member);
 void attention(const LaunchArgs& args, Member& member);
 void conv_causal(const LaunchArgs& args, Member& member);
 void gated_delta(const LaunchArgs& args, Member& member);
@@ -28,6 +29,7 @@ void swiglu(const LaunchArgs& args, Member& member);
 void gate_mul(const LaunchArgs& args, Member& member);
 void rope(const LaunchArgs& args, Member& member);
 void kv_write(const LaunchArgs& args, Member& member);
+void attention_input(const LaunchArgs& args, Member& member);
 void attention(const LaunchArgs& args, Member& member);
 void conv_causal(const LaunchArgs& args, Member& member);
 void gated_delta(const LaunchArgs& args, Member& member);
@@ -44,6 +46,7 @@ void swiglu(const LaunchArgs& args, Member& member);
 void gate_mul(const LaunchArgs& args, Member& member);
 void rope(const LaunchArgs& args, Member& member);
 void kv_write(const LaunchArgs& args, Member& member);
+void attention_input(const LaunchArgs& args, Member& member);
 void attention(const LaunchArgs& args, Member& member);
 void conv_causal(const LaunchArgs& args, Member& member);
 void gated_delta(const LaunchArgs& args, Member& member);
@@ -53,6 +56,7 @@ void tap(const LaunchArgs& args, Member& member);
 void sample(const LaunchArgs& args, Member& member);
 }  // namespace v4
 
+uint64_t attention_input_workspace_bytes(const LaunchArgs& at_capacity, int n_members);
 namespace bf16 {
 void attention(const LaunchArgs& args, Member& member);
 }  // namespace bf16

@@ -49,6 +49,8 @@ kernel::KernelId kernel_of(const graph::Node& node, std::span<const codec::Matri
       return KernelId::kTap;
     case graph::Op::kSample:
       return KernelId::kSample;
+    case graph::Op::kAttentionInput:
+      return KernelId::kAttentionInput;
   }
   FLARE_ASSERT(false);
 }

@@ -1,0 +1,190 @@
+// Samples of rounds and prompts, with peaks measured between them.
+#include "ignition/round_bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+#include "base/error.h"
+
+namespace flare::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Larger than the caches, so that a sample finds them as a running engine does: full of other
+// things than the state that was just restored.
+constexpr uint64_t kSweepBytes = 256u << 20;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+class RoundBench {
+ public:
+  RoundBench(runtime::StepRunner& runner, const package::PreparedModel& model,
+             const kernel::CpuOptions& cpu, const RoundOptions& options,
+             const std::function<void(uint64_t)>& advance)
+      : runner_(runner),
+        rank_(model.ranks[0]),
+        cpu_(cpu),
+        options_(options),
+        advance_(advance),
+        team_(cpu.threads),
+        memory_(kSweepBytes) {
+    std::mt19937_64 random(options.seed);
+    const size_t n = size_t{options.contexts.back()} + options.width;
+    for (uint32_t b = 0; b < options.batches.back(); ++b) {
+      tokens_.emplace_back(n);
+      for (int32_t& id : tokens_.back()) id = static_cast<int32_t>(random() % model.vocab_size);
+    }
+  }
+
+  RoundReport run() {
+    warm_up_prefill();
+    for (uint32_t b = 0; b < options_.batches.back(); ++b) {
+      sequences_.push_back(runner_.new_sequence());
+      prompt_s_.push_back(0);
+    }
+    for (const uint32_t context : options_.contexts) {
+      read_prompts(context);
+      for (const uint32_t batch : options_.batches) measure_cell(batch, context);
+    }
+    summarise();
+    return std::move(report_);
+  }
+
+ private:
+  const graph::Plan& plan() const { return rank_.catalog.front().plan; }
+
+  // The first step touches weights and buffers that nothing has touched yet.
+  void warm_up_prefill() {
+    if (options_.warmup == 0) return;
+    runtime::SequenceMemory sequence = runner_.new_sequence();
+    const uint32_t rows = std::min(options_.chunk, options_.contexts.front());
+    const runtime::StepEntry entry{&sequence, std::span(tokens_[0]).first(rows), true};
+    runner_.step({&entry, 1});
+  }
+
+  void measure_operations() {
+    for (int i = 0; i < bench::kArithmetics; ++i)
+      operations_[i].push_back(
+          bench::peak_operations(team_, cpu_.isa, static_cast<bench::Arithmetic>(i)));
+  }
+  void measure_read() { read_.push_back(bench::read_bandwidth(team_, memory_.bytes())); }
+
+  // Reads on to `context` tokens of every sequence.
+  void read_prompts(uint32_t context) {
+    PrefillCell cell{.context = context};
+    chunks_.clear();
+    for (uint32_t at = 0; at < context; at += options_.chunk) {
+      const bench::SequenceRows rows{at, std::min(options_.chunk, context - at)};
+      chunks_.push_back(bench::step_work(rank_, plan(), {&rows, 1}, at + rows.rows == context));
+      cell.work += chunks_.back();
+    }
+    prompt_work_.push_back(chunks_);
+    for (size_t b = 0; b < sequences_.size(); ++b) {
+      measure_read();
+      measure_operations();
+      while (sequences_[b].computed() < context) {
+        const uint32_t at = sequences_[b].computed();
+        const uint32_t rows = std::min(options_.chunk, context - at);
+        const runtime::StepEntry entry{&sequences_[b], std::span(tokens_[b]).subspan(at, rows),
+                                       at + rows == context};
+        const auto begin = Clock::now();
+        runner_.step({&entry, 1});
+        prompt_s_[b] += seconds_since(begin);
+        advance_(rows);
+      }
+    }
+    cell.seconds = spread_of(prompt_s_);
+    report_.prefill.push_back(cell);
+  }
+
+  void measure_cell(uint32_t batch, uint32_t context) {
+    std::vector<runtime::SequenceMemory::Mark> marks;
+    std::vector<runtime::StepEntry> entries;
+    std::vector<bench::SequenceRows> rows;
+    for (uint32_t b = 0; b < batch; ++b) {
+      marks.push_back(sequences_[b].mark());
+      entries.push_back(
+          {&sequences_[b], std::span(tokens_[b]).subspan(context, options_.width), true});
+      rows.push_back({context, options_.width});
+    }
+    const std::vector<kernel::SampleParams> greedy(size_t{batch} * options_.width);
+    std::vector<double> seconds, sampling;
+    for (uint32_t i = 0; i < options_.warmup + options_.repetitions; ++i) {
+      measure_read();
+      const auto begin = Clock::now();
+      runner_.step(entries);
+      const auto chosen = Clock::now();
+      runner_.sample(greedy);
+      if (i >= options_.warmup) {
+        seconds.push_back(seconds_since(begin));
+        sampling.push_back(seconds_since(chosen));
+      }
+      for (uint32_t b = 0; b < batch; ++b) sequences_[b].return_to(marks[b]);
+      advance_(1);
+    }
+    measure_operations();
+    report_.cells.push_back(
+        {batch, context, spread_of(seconds), spread_of(sampling).median,
+         bench::step_work(rank_, plan(), rows, static_cast<int64_t>(greedy.size()))});
+  }
+
+  void summarise() {
+    report_.peaks.read_bytes = spread_of(read_).median;
+    for (int i = 0; i < bench::kArithmetics; ++i)
+      report_.peaks.operations[i] = spread_of(operations_[i]).median;
+    for (size_t i = 0; i < report_.prefill.size(); ++i)
+      for (const bench::Work& chunk : prompt_work_[i])
+        report_.prefill[i].roof_s += bench::roof_seconds(chunk, report_.peaks);
+    for (const RoundCell& cell : report_.cells) report_.score_s += cell.seconds.median;
+    report_.score_s /= static_cast<double>(report_.cells.size());
+  }
+
+  runtime::StepRunner& runner_;
+  const package::Rank& rank_;
+  const kernel::CpuOptions cpu_;
+  const RoundOptions& options_;
+  const std::function<void(uint64_t)>& advance_;
+  Team team_;
+  const bench::HugeMemory memory_;
+  std::vector<std::vector<int32_t>> tokens_;  // by sequence
+  std::vector<runtime::SequenceMemory> sequences_;
+  std::vector<double> prompt_s_;  // by sequence, so far
+  std::vector<bench::Work> chunks_;
+  std::vector<std::vector<bench::Work>> prompt_work_;  // by context, by chunk
+  std::vector<double> read_;
+  std::vector<double> operations_[bench::kArithmetics];
+  RoundReport report_;
+};
+
+}  // namespace
+
+Spread spread_of(std::vector<double> samples) {
+  FLARE_ASSERT(!samples.empty());
+  std::ranges::sort(samples);
+  // The p-quantile, linear between neighbours.
+  const auto quantile = [&](double p) {
+    const double at = p * static_cast<double>(samples.size() - 1);
+    const auto low = static_cast<size_t>(at);
+    const size_t high = std::min(low + 1, samples.size() - 1);
+    return samples[low] + (at - static_cast<double>(low)) * (samples[high] - samples[low]);
+  };
+  return {quantile(0.5), quantile(0.25), quantile(0.75), samples.front(), samples.back()};
+}
+
+RoundReport measure_rounds(runtime::StepRunner& runner, const package::PreparedModel& model,
+                           const kernel::CpuOptions& cpu, const RoundOptions& options,
+                           const std::function<void(uint64_t)>& advance) {
+  return RoundBench(runner, model, cpu, options, advance).run();
+}
+
+uint64_t round_bench_total(const RoundOptions& options) {
+  const uint64_t rounds = uint64_t{options.batches.size()} * options.contexts.size() *
+                          (uint64_t{options.warmup} + options.repetitions);
+  return uint64_t{options.batches.back()} * options.contexts.back() + rounds;
+}
+
+}  // namespace flare::app

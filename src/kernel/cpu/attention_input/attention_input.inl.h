@@ -1,0 +1,81 @@
+// The body of attention_input, included once per level: one unit is a row's query head, or its key
+// and value of one KV head. A member works out a row's angles once for all its heads.
+#include "kernel/cpu/kv_write/record.inl.h"
+#include "kernel/cpu/norm.inl.h"
+#include "kernel/cpu/rope/rotate.inl.h"
+
+struct HeadTurn {
+  int64_t width, half;
+  float eps, offset;
+  const float* cosine;
+  const float* sine;
+
+  // out may be in. w null: no norm.
+  void apply(const float* in, const float* w, float* out) const {
+    if (w != nullptr) {
+      rms_norm_group(in, w, width, eps, offset, out);
+      in = out;
+    }
+    for (int64_t first = 0; first < half; first += kPairBlock)
+      rotate_pairs(in + first, out + first, half, min64(kPairBlock, half - first), cosine + first,
+                   sine + first);
+    if (in != out)
+      __builtin_memcpy(out + 2 * half, in + 2 * half, static_cast<size_t>(width - 2 * half) * 4);
+  }
+};
+
+inline void write_heads(const LaunchArgs& args, int64_t t, int64_t head, const float* key) {
+  const OperandView& v = args.operands[2];
+  const OperandView& k_region = args.operands[3];
+  const OperandView& v_region = args.operands[4];
+  const int64_t v_width = v.cols / args.immediates[0].i;
+  const StepInputs& step = *args.step;
+  const int32_t b = step.row_sequence[t];
+  const int64_t p = step.sequence_past[b] + (t - step.sequence_begin[b]);
+  std::byte* page = step.page_tables[b][p / step.page_tokens];
+  const int64_t slot = p % step.page_tokens;
+  write_key(key, k_region.dtype, page + k_region.offset, step.page_tokens, head, slot,
+            args.immediates[1].i);
+  write_value(v.f32(t) + head * v_width, v_region.dtype, page + v_region.offset, step.page_tokens,
+              head, slot, v_width);
+}
+
+void attention_input(const LaunchArgs& args, Member& member) {
+  const OperandView& q = args.operands[0];
+  const OperandView& k = args.operands[1];
+  const float* q_norm = args.operands[5].f32();
+  const float* k_norm = args.operands[6].f32();
+  const OperandView& out = args.operands[9];
+  const int64_t width = args.immediates[1].i;
+  const int64_t query_heads = q.cols / width;
+  const int64_t heads = query_heads + args.immediates[0].i;
+  const Rotation rotation{args.operands[7], args.operands[8], args.immediates[2].r,
+                          3 * args.immediates[3].i, 3 * args.immediates[4].i};
+  const attention_input::Room room = attention_input::room_of(args);
+  float* cosine = reinterpret_cast<float*>(args.workspace.data()) + member.index() * room.floats;
+  float* sine = cosine + room.angles;
+  float* key = sine + room.angles;
+  const HeadTurn turn{width,
+                      rotation.frequencies.cols,
+                      static_cast<float>(args.immediates[5].r),
+                      static_cast<float>(args.immediates[6].i),
+                      cosine,
+                      sine};
+  int64_t row = -1;  // whose angles are at hand
+  const auto part = member.share(q.rows * heads);
+  for (int64_t unit = part.first; unit < part.second; ++unit) {
+    const int64_t t = unit / heads, head = unit % heads;
+    if (t != row) {
+      for (int64_t first = 0; first < turn.half; first += kPairBlock)
+        rotation.angles(t, first, min64(kPairBlock, turn.half - first), cosine + first,
+                        sine + first);
+      row = t;
+    }
+    if (head < query_heads) {
+      turn.apply(q.f32(t) + head * width, q_norm, out.f32_out(t) + head * width);
+      continue;
+    }
+    turn.apply(k.f32(t) + (head - query_heads) * width, k_norm, key);
+    write_heads(args, t, head - query_heads, key);
+  }
+}
