@@ -26,7 +26,7 @@ void make_plain_linear(Node& n, NodeOperand x, Weight w, NodeOperand bias, NodeO
 
 std::string_view io_name(int32_t index) {
   constexpr std::string_view names[] = {"token_ids", "positions", "logits_rows", "logits",
-                                        "sampling",  "sampled",   "tap"};
+                                        "sampling",  "sampled",   "accepted",    "tap"};
   return names[std::min<int32_t>(index, 6)];
 }
 
@@ -146,20 +146,45 @@ Value Builder::conv_causal_silu(Value u, Constant w, uint32_t taps, State tail) 
   return c;
 }
 
-Value Builder::gated_delta(Value c, Value a, Value b, Constant a_log, Constant dt_bias, State s,
-                           const Delta& shape) {
-  const uint32_t value_cols = shape.value_heads * shape.value_dim;
-  FLARE_ASSERT(c.cols == 2 * shape.key_heads * shape.key_dim + value_cols);
-  FLARE_ASSERT(a.cols == shape.value_heads && b.cols == shape.value_heads);
-  FLARE_ASSERT(shape.value_heads % shape.key_heads == 0);
-  const Value o = result(Extent::kRows, value_cols);
-  Node& n = node(Op::kGatedDelta);
-  n.operands = {
-      input(c),         input(a), input(b), constant_operand(a_log), constant_operand(dt_bias),
-      state_operand(s), output(o)};
-  n.immediates = {integer(shape.key_heads), integer(shape.key_dim), integer(shape.value_heads),
-                  integer(shape.value_dim)};
+Value Builder::add_gated_delta(Op op, Value u, Value a, Value b, const Delta& delta) {
+  FLARE_ASSERT(u.cols == delta.conv_cols() && delta.convolution.cols == u.cols);
+  FLARE_ASSERT(a.cols == delta.value_heads && b.cols == delta.value_heads);
+  FLARE_ASSERT(delta.value_heads % delta.key_heads == 0);
+  FLARE_ASSERT(graph_.states[delta.tail.index].elements == uint64_t{delta.taps - 1} * u.cols);
+  const Value o = result(Extent::kRows, delta.value_heads * delta.value_dim);
+  Node& n = node(op);
+  n.operands = {input(u),
+                input(a),
+                input(b),
+                constant_operand(delta.convolution),
+                constant_operand(delta.a_log),
+                constant_operand(delta.dt_bias),
+                state_operand(delta.tail),
+                state_operand(delta.state),
+                output(o)};
+  n.immediates = {integer(delta.key_heads), integer(delta.key_dim), integer(delta.value_heads),
+                  integer(delta.value_dim)};
   return o;
+}
+
+Value Builder::gated_delta(Value u, Value a, Value b, const Delta& delta) {
+  return add_gated_delta(Op::kGatedDelta, u, a, b, delta);
+}
+
+Builder::Verified Builder::gated_delta_verify(Value u, Value a, Value b, const Delta& delta) {
+  const Value o = add_gated_delta(Op::kGatedDeltaVerify, u, a, b, delta);
+  const Value factors = result(Extent::kRows, delta.factor_cols());
+  graph_.nodes.back().operands.push_back(output(factors));
+  return {o, factors};
+}
+
+void Builder::gated_delta_commit(Value u, Value factors, const Delta& delta) {
+  FLARE_ASSERT(u.cols == delta.conv_cols() && factors.cols == delta.factor_cols());
+  Node& n = node(Op::kGatedDeltaCommit);
+  n.operands = {input(u), input(factors), io(Io::kAccepted), state_operand(delta.tail),
+                state_operand(delta.state)};
+  n.immediates = {integer(delta.key_heads), integer(delta.key_dim), integer(delta.value_heads),
+                  integer(delta.value_dim), integer(delta.taps)};
 }
 
 Value Builder::gated_norm(Value x, Value z, Constant w, double eps) {

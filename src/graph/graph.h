@@ -115,10 +115,23 @@ class Builder {
   Value attention(Value q, Value k, Value v, State keys, State values, const Attention& shape);
   Value conv_causal_silu(Value u, Constant w, uint32_t taps, State tail);
   struct Delta {
-    uint32_t key_heads = 0, key_dim = 0, value_heads = 0, value_dim = 0;
+    uint32_t key_heads = 0, key_dim = 0, value_heads = 0, value_dim = 0, taps = 0;
+    Constant convolution, a_log, dt_bias;
+    State tail, state;
+    uint32_t conv_cols() const { return 2 * key_heads * key_dim + value_heads * value_dim; }
+    uint32_t factor_cols() const {
+      return key_heads * key_dim + value_heads + value_heads * value_dim;
+    }
   };
-  Value gated_delta(Value c, Value a, Value b, Constant a_log, Constant dt_bias, State s,
-                    const Delta& shape);
+  // Convolution, gates and delta rule. u: queries, keys and values of all heads.
+  Value gated_delta(Value u, Value a, Value b, const Delta& delta);
+  // The same for rows that may be rejected: the states stay until gated_delta_commit takes the
+  // accepted ones from u and `factors`.
+  struct Verified {
+    Value o, factors;
+  };
+  Verified gated_delta_verify(Value u, Value a, Value b, const Delta& delta);
+  void gated_delta_commit(Value u, Value factors, const Delta& delta);
   Value gated_norm(Value x, Value z, Constant w, double eps);
   // Logits of the wanted rows, f32, into Io::kLogits.
   void logits(Value x, Weight head, Policy policy);
@@ -132,6 +145,7 @@ class Builder {
  private:
   Value result(Extent extent, uint32_t cols);
   Node& node(Op op);
+  Value add_gated_delta(Op op, Value u, Value a, Value b, const Delta& delta);
   Graph graph_;
 };
 

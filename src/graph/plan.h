@@ -30,6 +30,7 @@ enum class Io : uint32_t {
   kLogits,      // f32 [L, V] out
   kSampling,    // sampling parameters [L], see kernel/sample.h
   kSampled,     // i32 [L] out
+  kAccepted,    // i32 [B]: rows of each sequence that enter its states
   kTaps,        // f32 [T, cols] out, the k-th tap is kTaps + k
 };
 

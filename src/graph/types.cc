@@ -21,11 +21,24 @@ std::string_view extent_name(Extent extent) {
 }
 
 std::string_view op_name(Op op) {
-  constexpr std::string_view names[kOps] = {
-      "embed",       "linear",      "rms_norm",    "add",
-      "swiglu",      "gate_mul",    "rope",        "kv_write",
-      "attention",   "conv_causal", "gated_delta", "gated_norm",
-      "gather_rows", "tap",         "sample",      "attention_input"};
+  constexpr std::string_view names[kOps] = {"embed",
+                                            "linear",
+                                            "rms_norm",
+                                            "add",
+                                            "swiglu",
+                                            "gate_mul",
+                                            "rope",
+                                            "kv_write",
+                                            "attention",
+                                            "conv_causal",
+                                            "gated_delta",
+                                            "gated_norm",
+                                            "gather_rows",
+                                            "tap",
+                                            "sample",
+                                            "attention_input",
+                                            "gated_delta_verify",
+                                            "gated_delta_commit"};
   return names[static_cast<size_t>(op)];
 }
 

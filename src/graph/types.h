@@ -38,8 +38,10 @@ enum class Op : uint8_t {
   kTap,
   kSample,
   kAttentionInput,
+  kGatedDeltaVerify,
+  kGatedDeltaCommit,
 };
-inline constexpr int kOps = 16;
+inline constexpr int kOps = 18;
 std::string_view op_name(Op op);
 
 // What activations a weight's use allows (artifact.md §10.2). kExact is not a use's policy but the

@@ -10,8 +10,8 @@ namespace flare::kernel {
 //   z_j = scale·q·k_j, with a softcap c > 0: z_j = c·tanh(scale·q·k_j / c)
 //   o = Σ_j e^(z_j) v_j / (Σ_j e^(z_j) + e^(a_h)),  without sinks: no e^(a_h).
 // A sink a_h is one learnt logit of a query head, neither scaled nor capped
-// (building_blocks.md §3). Keys of the step's own rows are already in the pages (kv_write runs
-// before). Pages wholly before every window are not read and may be absent.
+// (building_blocks.md §3). Keys of the step's own rows are already in the pages (kv_write or
+// attention_input runs before). Pages wholly before every window are not read and may be absent.
 // Operands: 0 q f32 [T, nq·dk]; 1 K page region; 2 V page region; 3 sinks const [1, nq] or none;
 // 4 o f32 [T, nq·dv], may not be q.
 // Immediates: 0 nq; 1 nkv; 2 scale (real); 3 window (0: none); 4 softcap (real, 0: none).

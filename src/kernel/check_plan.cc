@@ -68,9 +68,9 @@ constexpr OpRule kRules[] = {
     {Op::kConvCausal, 1, 4, {Kind::kValue, Kind::kConst, Kind::kRow, Kind::kValue}},
     {Op::kGatedDelta,
      4,
-     7,
-     {Kind::kValue, Kind::kValue, Kind::kValue, Kind::kConst, Kind::kConst, Kind::kRow,
-      Kind::kValue}},
+     9,
+     {Kind::kValue, Kind::kValue, Kind::kValue, Kind::kConst, Kind::kConst, Kind::kConst,
+      Kind::kRow, Kind::kRow, Kind::kValue}},
     {Op::kGatedNorm, 1, 4, {Kind::kValue, Kind::kValue, Kind::kConst, Kind::kValue}},
     {Op::kGatherRows, 0, 3, {Kind::kValue, Kind::kIndices, Kind::kValue}},
     {Op::kTap, 0, 2, {Kind::kValue, Kind::kValue}},
@@ -80,6 +80,15 @@ constexpr OpRule kRules[] = {
      10,
      {Kind::kValue, Kind::kValue, Kind::kValue, Kind::kPage, Kind::kPage, Kind::kOptional,
       Kind::kOptional, Kind::kConst, Kind::kIndices, Kind::kValue}},
+    {Op::kGatedDeltaVerify,
+     4,
+     10,
+     {Kind::kValue, Kind::kValue, Kind::kValue, Kind::kConst, Kind::kConst, Kind::kConst,
+      Kind::kRow, Kind::kRow, Kind::kValue, Kind::kValue}},
+    {Op::kGatedDeltaCommit,
+     5,
+     5,
+     {Kind::kValue, Kind::kValue, Kind::kIndices, Kind::kRow, Kind::kRow}},
 };
 constexpr bool rules_in_order() {
   if (std::size(kRules) != graph::kOps) return false;
@@ -95,6 +104,7 @@ DType io_dtype(uint32_t index) {
     case graph::Io::kPositions:
     case graph::Io::kLogitsRows:
     case graph::Io::kSampled:
+    case graph::Io::kAccepted:
       return DType::kI32;
     case graph::Io::kSampling:
       return DType::kU8;
@@ -316,6 +326,18 @@ class LaunchCheck {
         return want_apart(0, 3);
       case Op::kGatedDelta:
         return check_gated_delta();
+      case Op::kGatedDeltaVerify:
+        check_gated_delta();
+        want_cols(9, cols(0) - count(0) * count(1) + count(2));
+        want_extent(9, graph::Extent::kRows);
+        for (uint32_t i : {0, 1, 2, 8}) want_apart(i, 9);
+        return;
+      case Op::kGatedDeltaCommit:
+        want_io(2, graph::Io::kAccepted);
+        want_cols(0, delta_cols());
+        want_cols(1, cols(0) - count(0) * count(1) + count(2));
+        want_cols(3, (count(4) - 1) * cols(0));
+        return want_cols(4, count(2) * count(1) * count(3));
       case Op::kGatedNorm:
         part(0, cols(2));
         want_like(1, 0);
@@ -450,20 +472,25 @@ class LaunchCheck {
     want_apart(0, 4);
   }
 
-  void check_gated_delta() const {
+  // Queries, keys and values of all heads of a gated delta rule.
+  uint64_t delta_cols() const {
     const uint64_t nk = count(0);
-    const uint64_t dk = count(1);
     const uint64_t nv = count(2);
-    const uint64_t dv = count(3);
     if (nv % nk != 0)
       fail("immediate 2 is " + std::to_string(nv) + ", a multiple of the " + std::to_string(nk) +
            " K heads expected");
-    want_extent(0, graph::Extent::kRows);
-    want_extent(6, graph::Extent::kRows);
-    want_cols(0, 2 * nk * dk + nv * dv);
-    for (uint32_t i = 1; i <= 4; ++i) want_cols(i, nv);
-    want_cols(6, nv * dv);
-    want_apart(0, 6);
+    return 2 * nk * count(1) + nv * count(3);
+  }
+
+  void check_gated_delta() const {
+    for (uint32_t i : {0, 1, 2, 8}) want_extent(i, graph::Extent::kRows);
+    want_cols(0, delta_cols());
+    want_cols(3, cols(0));
+    for (uint32_t i : {1, 2, 4, 5}) want_cols(i, count(2));
+    want_cols(6, (bindings_.constants[operands_[3].index].rows - 1) * cols(0));
+    want_cols(7, count(2) * count(1) * count(3));
+    want_cols(8, count(2) * count(3));
+    for (uint32_t i : {0, 1, 2}) want_apart(i, 8);
   }
 
   const graph::Plan& plan_;

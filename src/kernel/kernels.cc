@@ -82,6 +82,16 @@ constexpr KernelInfo kTable[] = {
      Op::kAttentionInput,
      attention_input_workspace_bytes,
      {v2::attention_input, v3::attention_input, v4::attention_input}},
+    {KernelId::kGatedDeltaVerify,
+     "gated_delta_verify",
+     Op::kGatedDeltaVerify,
+     gated_delta_workspace_bytes,
+     {v2::gated_delta_verify, v3::gated_delta_verify, v4::gated_delta_verify}},
+    {KernelId::kGatedDeltaCommit,
+     "gated_delta_commit",
+     Op::kGatedDeltaCommit,
+     nullptr,
+     {v2::gated_delta_commit, v3::gated_delta_commit, v4::gated_delta_commit}},
 };
 
 // An id is an index: the table holds every kernel, in the order of ids. That each has its lowest

@@ -34,8 +34,10 @@ enum class KernelId : uint16_t {
   kTap,
   kSample,
   kAttentionInput,
+  kGatedDeltaVerify,
+  kGatedDeltaCommit,
 };
-inline constexpr int kKernels = 18;
+inline constexpr int kKernels = 20;
 
 // A resolved operand of the running step. Element (r, c) is at data + (r·stride + c)·sizeof(dtype).
 // Space::kPage and kRow: `offset` inside each page or row, data is null. Space::kWeight: `weight`.

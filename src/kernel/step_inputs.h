@@ -29,6 +29,7 @@ struct StepInputs {
   int64_t logits_stride = 0;
   const SampleParams* sampling = nullptr;  // [L]
   int32_t* sampled = nullptr;              // [L] out
+  const int32_t* accepted = nullptr;       // [B] rows of each sequence that enter its states
   float* const* taps = nullptr;            // [number of taps] → [T, cols] out
 };
 

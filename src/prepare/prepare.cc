@@ -6,6 +6,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "kernel/kernels.h"
+#include "prepare/lower/fuse.h"
 #include "prepare/lower/lower.h"
 #include "prepare/lower/pack.h"
 #include "prepare/model/model.h"
@@ -69,6 +70,7 @@ package::PreparedModel prepare(std::unique_ptr<ParameterSource> source,
   model_options.taps = options.taps;
   model_options.kv_dtype = options.exact ? graph::DType::kF32 : options.kv_dtype;
   TextModel model = build_text_model(*source, model_options);
+  model.step.graph = fuse(std::move(model.step.graph), model.step.weights, model.step.constants);
   const int threads =
       options.threads > 0 ? options.threads : static_cast<int>(usable_cores().size());
   const Packed packed = pack_weights(model.step.graph, model.step.weights, *source, threads);
@@ -104,8 +106,8 @@ std::string graph_and_plan_text(ParameterSource& source, std::string_view role) 
   if (role != "text.step") throw Error(Code::kUsage, "--graph {}: text.step expected", quote(role));
   const TextModel model = build_text_model(source, {});
   const StateLayout states = lay_out_states(model.step.graph, kPageTokens);
-  const graph::Plan plan =
-      lower(model.step.graph, states, model.step.weights, model.vocab_size, {1, 1, 1});
+  const graph::Graph fused = fuse(model.step.graph, model.step.weights, model.step.constants);
+  const graph::Plan plan = lower(fused, states, model.step.weights, model.vocab_size, {1, 1, 1});
   return graph::graph_text(model.step.graph) + graph::plan_text(plan, kernel::kernel_name);
 }
 

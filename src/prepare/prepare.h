@@ -28,8 +28,8 @@ struct PrepareOptions {
 package::PreparedModel prepare(std::unique_ptr<ParameterSource> source,
                                const PrepareOptions& options);
 
-// The graph of `role` ("text.step") and its smallest plan as text, for `ignition inspect --graph`.
-// Errors: kUsage for an unknown role.
+// The graph of `role` ("text.step") as the model gives it, and its smallest plan, fused, as text,
+// for `ignition inspect --graph`. Errors: kUsage for an unknown role.
 std::string graph_and_plan_text(ParameterSource& source, std::string_view role);
 
 // Tokenizer, template, stop ids and sampling as the source's files give them.

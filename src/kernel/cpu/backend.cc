@@ -93,6 +93,10 @@ void fill_io(OperandView& v, uint32_t index, const StepInputs& in) {
     case graph::Io::kSampled:
       v.data = address(in.sampled);
       return;
+    case graph::Io::kAccepted:
+      v.data = address(in.accepted);
+      v.rows = in.n_sequences;
+      return;
     case graph::Io::kTaps:
       v.stride = v.cols;
       v.data = in.taps == nullptr

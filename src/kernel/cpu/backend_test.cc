@@ -195,7 +195,7 @@ TEST(CpuBackend, RefusesAPlanThatDoesNotFitItsKernels) {
     EXPECT_NE(message.find(text), std::string::npos) << message;
   };
   // Operands: 0 … 2 embed, 3 … 5 rms_norm, 6 … 8 add, 9 … 10 tap.
-  expect([](Plan& p) { p.launches[0].kernel = kKernels; }, "kernel id 20 is unknown");
+  expect([](Plan& p) { p.launches[0].kernel = kKernels; }, "kernel id 22 is unknown");
   expect([](Plan& p) { p.launches[1].n_operands = 2; }, "launch 1 (rms_norm): 2 operands, 3");
   expect([](Plan& p) { p.launches[1].n_immediates = 1; }, "1 immediates, 2 expected");
   expect([](Plan& p) { p.launches[3].first_operand = 10; }, "leave the 11 of the plan");
@@ -208,7 +208,7 @@ TEST(CpuBackend, RefusesAPlanThatDoesNotFitItsKernels) {
   expect([](Plan& p) { p.operands[4].space = Space::kNone; }, "a constant expected");
   expect([](Plan& p) { p.operands[0].index = 1; }, "is input or output 1, 0 expected");
   expect([](Plan& p) { p.operands[0].dtype = graph::DType::kF32; }, "i32 step indices expected");
-  expect([](Plan& p) { p.operands[10].index = 7; }, "below 7 expected");
+  expect([](Plan& p) { p.operands[10].index = 8; }, "below 8 expected");
   expect([](Plan& p) { p.operands[7].cols = 40; }, "has 40 columns, 48 expected");
   expect([](Plan& p) { p.operands[7].extent = Extent::kLogits; }, "rows");
   expect([](Plan& p) { p.operands[2].cols = 47; }, "operand 2 has 47 columns, 48 expected");

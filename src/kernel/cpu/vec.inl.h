@@ -214,7 +214,8 @@ inline float max_lanes(VF v) {
 }
 
 // e^x to 2 ulp where it is a normal number; overflow gives infinity, underflow a subnormal or 0.
-inline VF exp(VF x) {
+// Inlined always: a call would have every vector of its caller go through memory.
+[[gnu::always_inline]] inline VF exp(VF x) {
   // Beyond ±110 the result is 0 or infinity anyway. The order of operands keeps NaN.
   x = min(splat(110.0f), max(splat(-110.0f), x));
   const VF shifter = splat(0x1.8p23f);  // adding it rounds to an integer

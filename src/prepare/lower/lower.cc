@@ -51,6 +51,10 @@ kernel::KernelId kernel_of(const graph::Node& node, std::span<const codec::Matri
       return KernelId::kSample;
     case graph::Op::kAttentionInput:
       return KernelId::kAttentionInput;
+    case graph::Op::kGatedDeltaVerify:
+      return KernelId::kGatedDeltaVerify;
+    case graph::Op::kGatedDeltaCommit:
+      return KernelId::kGatedDeltaCommit;
   }
   FLARE_ASSERT(false);
 }
@@ -150,6 +154,8 @@ struct Lowering {
         return {Space::kIo, DType::kU8, Extent::kLogits, io, 0, 1, 1};
       case Io::kSampled:
         return {Space::kIo, DType::kI32, Extent::kLogits, io, 0, 1, 1};
+      case Io::kAccepted:
+        return {Space::kIo, DType::kI32, Extent::kOne, io, 0, 1, 1};
       case Io::kTaps: {
         const uint32_t cols = node.operands[0].value.cols;
         return {Space::kIo, DType::kF32, Extent::kRows, io, 0, cols, cols};

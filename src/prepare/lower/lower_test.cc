@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "kernel/kernels.h"
+#include "prepare/lower/fuse.h"
 #include "prepare/model/model.h"
 #include "prepare/prepare.h"
 #include "prepare/test_support.h"
@@ -93,16 +94,17 @@ TEST(Lower, LiveValuesNeverShareBytesAndTheArenaStaysSmall) {
       options.taps = taps;
       const TextModel model = build_text_model(*source, options);
       const StateLayout states = lay_out_states(model.step.graph, 128);
+      const graph::Graph fused = fuse(model.step.graph, model.step.weights, model.step.constants);
       for (const graph::PlanCapacity& capacity :
            {graph::PlanCapacity{1, 1, 1}, graph::PlanCapacity{7, 3, 2},
-            graph::PlanCapacity{520, 8, 8}, graph::PlanCapacity{64, 1, 64}}) {
-        const graph::Plan plan =
-            lower(model.step.graph, states, model.step.weights, model.vocab_size, capacity);
-        EXPECT_EQ(plan.capacity, capacity);
-        EXPECT_EQ(plan.taps, model.step.graph.taps);
-        expect_sound(model.step.graph, plan,
-                     std::string(name) + " rows " + std::to_string(capacity.rows));
-      }
+            graph::PlanCapacity{520, 8, 8}, graph::PlanCapacity{64, 1, 64}})
+        for (const graph::Graph* g : {&model.step.graph, &fused}) {
+          const graph::Plan plan =
+              lower(*g, states, model.step.weights, model.vocab_size, capacity);
+          EXPECT_EQ(plan.capacity, capacity);
+          EXPECT_EQ(plan.taps, model.step.graph.taps);
+          expect_sound(*g, plan, std::string(name) + " rows " + std::to_string(capacity.rows));
+        }
     }
   }
 }

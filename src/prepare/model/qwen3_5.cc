@@ -25,40 +25,33 @@ graph::Value gated_attention(Binder& b, const Layer& l, const DecoderShape& shap
                   l.name("attention/output"), shape.hidden);
 }
 
-struct DeltaShape {
-  graph::Builder::Delta heads;
-  uint32_t taps = 0;
-  uint32_t key_cols() const { return heads.key_heads * heads.key_dim; }
-  uint32_t value_cols() const { return heads.value_heads * heads.value_dim; }
-  uint32_t conv_cols() const { return 2 * key_cols() + value_cols(); }
-};
-
-// Gated DeltaNet (§6): projections, causal convolution, delta rule, gated norm.
+// Gated DeltaNet (§6): projections, causal convolution with delta rule, gated norm. `d` comes with
+// the shape alone.
 graph::Value gated_delta_net(Binder& b, const Layer& l, const DecoderShape& shape,
-                             const DeltaShape& d, graph::Value h) {
+                             graph::Builder::Delta d, graph::Value h) {
   graph::Builder& g = b.graph();
+  const uint32_t key_cols = d.key_heads * d.key_dim;
+  const uint32_t value_cols = d.value_heads * d.value_dim;
   const auto qkvz = b.linear(h, l.name("mixer_input"),
-                             {{l.name("gdn/query"), d.key_cols()},
-                              {l.name("gdn/key"), d.key_cols()},
-                              {l.name("gdn/value"), d.value_cols()},
-                              {l.name("gdn/z"), d.value_cols()}});
-  const auto ab = b.linear(h, l.name("mixer_input"),
-                           {{l.name("gdn/a_projection"), d.heads.value_heads},
-                            {l.name("gdn/b_projection"), d.heads.value_heads}});
-  const graph::State tail = g.state({l.name("conv_tail"), graph::StateInfo::Kind::kConvTail,
-                                     graph::DType::kF32, uint64_t{d.taps - 1} * d.conv_cols()});
-  const graph::State s =
-      g.state({l.name("delta_state"), graph::StateInfo::Kind::kRecurrent, graph::DType::kF32,
-               uint64_t{d.heads.value_heads} * d.heads.key_dim * d.heads.value_dim});
+                             {{l.name("gdn/query"), key_cols},
+                              {l.name("gdn/key"), key_cols},
+                              {l.name("gdn/value"), value_cols},
+                              {l.name("gdn/z"), value_cols}});
+  const auto ab = b.linear(
+      h, l.name("mixer_input"),
+      {{l.name("gdn/a_projection"), d.value_heads}, {l.name("gdn/b_projection"), d.value_heads}});
+  d.tail = g.state({l.name("conv_tail"), graph::StateInfo::Kind::kConvTail, graph::DType::kF32,
+                    uint64_t{d.taps - 1} * d.conv_cols()});
+  d.state = g.state({l.name("delta_state"), graph::StateInfo::Kind::kRecurrent, graph::DType::kF32,
+                     uint64_t{d.value_heads} * d.key_dim * d.value_dim});
   const graph::Value u = {qkvz[0].id, qkvz[0].column,
                           d.conv_cols()};  // query, key, value lie together
-  const graph::Value c = g.conv_causal_silu(
-      u, b.table(l.name("gdn/convolution"), d.taps, d.conv_cols()), d.taps, tail);
-  const graph::Constant a_log = b.vector(l.name("gdn/a_log"), d.heads.value_heads);
-  const graph::Constant dt_bias = b.vector(l.name("gdn/dt_bias"), d.heads.value_heads);
-  const graph::Value o = g.gated_delta(c, ab[0], ab[1], a_log, dt_bias, s, d.heads);
+  d.convolution = b.table(l.name("gdn/convolution"), d.taps, d.conv_cols());
+  d.a_log = b.vector(l.name("gdn/a_log"), d.value_heads);
+  d.dt_bias = b.vector(l.name("gdn/dt_bias"), d.value_heads);
+  const graph::Value o = g.gated_delta(u, ab[0], ab[1], d);
   const graph::Value y =
-      g.gated_norm(o, qkvz[3], b.vector(l.name("gdn/norm"), d.heads.value_dim), shape.eps);
+      g.gated_norm(o, qkvz[3], b.vector(l.name("gdn/norm"), d.value_dim), shape.eps);
   return b.linear(y, l.name("gdn/gated_output"), l.name("gdn/output"), shape.hidden);
 }
 
@@ -77,18 +70,20 @@ graph::Builder::Rope partial_rope(Binder& b, const Config& c, uint32_t head_dim)
   return {b.computed("text/rope", table.frequencies), table.factor, sections[1], sections[2]};
 }
 
-DeltaShape delta_shape(const Config& c) {
-  const DeltaShape d = {{c.u32("linear_num_key_heads"), c.u32("linear_key_head_dim"),
-                         c.u32("linear_num_value_heads"), c.u32("linear_value_head_dim")},
-                        c.u32("linear_conv_kernel_dim")};
-  const graph::Builder::Delta& h = d.heads;
-  if (h.value_heads % h.key_heads != 0)
+graph::Builder::Delta delta_shape(const Config& c) {
+  graph::Builder::Delta d;
+  d.key_heads = c.u32("linear_num_key_heads");
+  d.key_dim = c.u32("linear_key_head_dim");
+  d.value_heads = c.u32("linear_num_value_heads");
+  d.value_dim = c.u32("linear_value_head_dim");
+  d.taps = c.u32("linear_conv_kernel_dim");
+  if (d.value_heads % d.key_heads != 0)
     throw Error(Code::kBinding,
                 "linear_num_value_heads {} is not a multiple of linear_num_key_heads {}",
-                h.value_heads, h.key_heads);
-  if (h.value_heads > 4096 || h.key_dim > 1024 || h.value_dim > 1024)
+                d.value_heads, d.key_heads);
+  if (d.value_heads > 4096 || d.key_dim > 1024 || d.value_dim > 1024)
     throw Error(Code::kBinding, "{} linear heads of {} and {}: up to 4096 of up to 1024 expected",
-                h.value_heads, h.key_dim, h.value_dim);
+                d.value_heads, d.key_dim, d.value_dim);
   if (d.taps < 2 || d.taps > 64)
     throw Error(Code::kBinding, "linear_conv_kernel_dim is {}, 2..64 expected", d.taps);
   return d;
@@ -112,7 +107,7 @@ BoundGraph build_qwen3_5(ParameterSource& source, const ModelOptions& options) {
                   quote(kind));
   graph::Builder::Rope rope;
   if (has_attention) rope = partial_rope(b, c, shape.head_dim);
-  DeltaShape delta;
+  graph::Builder::Delta delta;
   if (has_delta) delta = delta_shape(c);
   graph::Builder& g = b.graph();
 

@@ -162,7 +162,7 @@ inline void soften_row(const AttentionMember& m, const Partial& p, int64_t r, in
   VF best = load(scores);
   for (int64_t t = kLanes; t < width; t += kLanes) best = max(best, load(scores + t));
   const float old = p.maximum[r];
-  float top = max_lanes(best);
+  float top = largest_lane(best);
   if (old > top) top = old;
   if (top != old) m.keep[r] = exp2_1(old - top);
   p.maximum[r] = top;
@@ -334,12 +334,16 @@ inline void attend(const LaunchArgs& args, Member& member) {
       load_queries(args, shape, block, kv_head, m);
       const UnitPass<K, V> pass{args,    shape, block,
                                 kv_head, m,     min64(block.end_token, end * block.chunk_tokens)};
-      if (pieces == 1) clear_partial(m.total, shape);
-      for (int64_t c = first; c < end; ++c) {
-        pass.sum_chunk(c, pieces == 1 ? m.chunk : part(split + kv_head, c));
-        if (pieces == 1) fold_partial(m.total, m.chunk, shape, block.n_rows * shape.group);
+      if (pieces > 1) {
+        for (int64_t c = first; c < end; ++c) pass.sum_chunk(c, part(split + kv_head, c));
+        continue;
       }
-      if (pieces == 1) write_rows(args, shape, block, kv_head, m.total);
+      pass.sum_chunk(first, m.total);  // a chunk by itself is what it is folded to
+      for (int64_t c = first + 1; c < end; ++c) {
+        pass.sum_chunk(c, m.chunk);
+        fold_partial(m.total, m.chunk, shape, block.n_rows * shape.group);
+      }
+      write_rows(args, shape, block, kv_head, m.total);
     }
     before += pieces * shape.nkv;
     if (pieces > 1) split += shape.nkv;

@@ -1,4 +1,4 @@
-// 2^x for softmax weights, at every level.
+// Powers of two for softmax weights, and the largest of a vector, at every level.
 
 // 2^x for x <= 0 with a polynomial of kDegree: below 2^-126 zero; NaN stays. Relative error
 // 2^-18.6 at degree 5, 2 ulp at degree 7: the first dropped Taylor term at |r| = 1/2.
@@ -16,3 +16,19 @@ inline VF exp2(VF x) {
   return (VF)(x < splat(-126.0f) ? VI{} : word);
 }
 inline float exp2_1(float x) { return exp2<7>(splat(x))[0]; }
+
+// NaN anywhere may be lost: the weight of that lane keeps it.
+inline float largest_lane(VF v) {
+#if FLARE_LANES == 16
+  return _mm512_reduce_max_ps((__m512)v);
+#else
+#if FLARE_LANES == 8
+  const __m256 w = (__m256)v;
+  __m128 x = _mm_max_ps(_mm256_castps256_ps128(w), _mm256_extractf128_ps(w, 1));
+#else
+  __m128 x = (__m128)v;
+#endif
+  x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+  return _mm_cvtss_f32(_mm_max_ss(x, _mm_shuffle_ps(x, x, 1)));
+#endif
+}

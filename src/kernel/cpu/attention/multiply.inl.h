@@ -5,7 +5,7 @@ struct Operand {
   const std::byte* words;
   int64_t stride;
   int64_t steps;
-  const std::byte* last;  // of the last step: a value without its partner is copied apart
+  const std::byte* last;  // of the last step, which S::kLastApart may have copied apart
   int64_t ahead;          // bytes from here to the block that comes next; 0: none
 };
 
@@ -21,17 +21,24 @@ inline void multiply_tile(const X* x, int64_t x_stride, const Operand& b, int64_
     for (int v = 0; v < 2 * L; ++v) sums[r][v] = splat(0);
   const std::byte* p = b.words + span * S::kSpanBytes;
   for (int64_t i = 0; i < b.steps; ++i) {
-    const std::byte* here = i + 1 == b.steps ? b.last + span * S::kSpanBytes : p;
+    const std::byte* here = p;
+    if constexpr (S::kLastApart) here = i + 1 == b.steps ? b.last + span * S::kSpanBytes : p;
     if (b.ahead != 0) {
 #pragma GCC unroll 4
       for (int64_t line = 0; line < L * S::kSpanBytes; line += 64)
         _mm_prefetch(reinterpret_cast<const char*>(p) + b.ahead + line, _MM_HINT_T1);
     }
+    typename S::Words words[L];
 #pragma GCC unroll 4
     for (int l = 0; l < L; ++l) {
-      const typename S::Words words = S::read(here + l * S::kSpanBytes);
+      words[l] = S::read(here + l * S::kSpanBytes);
+      S::settle(words[l]);
+    }
 #pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) S::fold(sums[r] + 2 * l, x + r * x_stride + i * S::kStep, words);
+    for (int r = 0; r < R; ++r) {
+      const typename S::Factor factor = S::factor(x + r * x_stride + i * S::kStep);
+#pragma GCC unroll 4
+      for (int l = 0; l < L; ++l) S::fold(sums[r] + 2 * l, factor, words[l]);
     }
     p += b.stride;
   }
@@ -98,7 +105,7 @@ inline Operand widened(const Operand& b, int64_t spans, std::byte* tile) {
   constexpr int64_t kSteps = S::kStep / Tile::kStep;
   const int64_t stride = spans * Tile::kSpanBytes;
   for (int64_t i = 0; i < b.steps; ++i) {
-    const std::byte* p = i + 1 == b.steps ? b.last : b.words + i * b.stride;
+    const std::byte* p = S::kLastApart && i + 1 == b.steps ? b.last : b.words + i * b.stride;
     for (int64_t s = 0; s < spans; ++s) {
       if (b.ahead != 0)
         _mm_prefetch(reinterpret_cast<const char*>(p) + b.ahead + s * S::kSpanBytes, _MM_HINT_T1);

@@ -14,21 +14,34 @@ inline void store_weights(uint16_t* out, VF low, VF high, VF& sum) {
   const auto ones = reinterpret_cast<__m512bh>(_mm512_set1_epi16(0x3f80));
   sum = (VF)_mm512_dpbf16_ps((__m512)sum, words, ones);
 }
-// 2^x for weights, which are rounded to eight bits: 2.4e-6 of relative error do.
-inline VF weight_of(VF x) { return exp2<5>(x); }
+// 2^x for weights, which are rounded to eight bits: 2^⌊x⌋ times a polynomial of the rest in [0, 1),
+// fitted to a relative error of 2^-18.5. −inf gives 0, NaN stays.
+inline VF weight_of(VF x) {
+  const __m512 r = _mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEG_INF);
+  VF p = splat(0.013534168f);
+  p = fma(p, (VF)r, splat(0.05201146f));
+  p = fma(p, (VF)r, splat(0.24144275f));
+  p = fma(p, (VF)r, splat(0.69300383f));
+  p = fma(p, (VF)r, splat(1.0000026f));
+  return (VF)_mm512_scalef_ps((__m512)p, (__m512)x);
+}
 
 struct PairWords {
   __m512i pair[2];
 };
 struct PairSums {
   using Words = PairWords;
+  using Factor = __m512bh;
   static constexpr int64_t kStep = 2;
-  static void fold(VF* sums, const uint16_t* x, const PairWords& w) {
+  static __m512bh factor(const uint16_t* x) {
     int32_t pair;
     __builtin_memcpy(&pair, x, 4);
-    const auto a = reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
+    return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
+  }
+  static void fold(VF* sums, __m512bh factor, const PairWords& w) {
     for (int v = 0; v < 2; ++v)
-      sums[v] = (VF)_mm512_dpbf16_ps((__m512)sums[v], a, reinterpret_cast<__m512bh>(w.pair[v]));
+      sums[v] =
+          (VF)_mm512_dpbf16_ps((__m512)sums[v], factor, reinterpret_cast<__m512bh>(w.pair[v]));
   }
 };
 
@@ -38,6 +51,8 @@ struct Bf16Words : PairSums {
   static constexpr graph::DType kDType = graph::DType::kBf16;
   static constexpr int64_t kSpanBytes = 128;
   static constexpr bool kCheap = true;
+  static constexpr bool kLastApart = !kSplit;
+  static void settle(PairWords&) {}
   static PairWords read(const std::byte* p) {
     return {{_mm512_loadu_si512(p), _mm512_loadu_si512(p + 64)}};
   }
@@ -61,7 +76,10 @@ struct PageF8 : PairSums {
   static constexpr graph::DType kDType = graph::DType::kF8E4M3;
   static constexpr int64_t kSpanBytes = 64;
   static constexpr bool kCheap = false;
+  static constexpr bool kLastApart = false;
   using Tile = Bf16Words<true>;
+  // Unpacking a step's words first and multiplying then is a fifth faster than in turn (Zen 4).
+  static void settle(PairWords& w) { __asm__ volatile("" : "+v"(w.pair[0]), "+v"(w.pair[1])); }
   static __m512i table(uint64_t first, uint64_t second) {
     return _mm512_broadcast_i32x4(
         _mm_set_epi64x(static_cast<int64_t>(second), static_cast<int64_t>(first)));

@@ -3,7 +3,9 @@
 // A source S reads one step of a sum for a span of 2·kLanes tokens or columns: one element of each,
 // or a pair of narrow ones (kernel/kv_write.h).
 //   S::kStep   elements that a step sums over       S::kSpanBytes  bytes of a span's step
-//   S::read    the words of a span                  S::fold        sums += x[0..kStep)·words
+//   S::read    the words of a span                  S::factor      x[0..kStep) in every lane
+//   S::fold    sums += factor·words                 S::settle      holds reading before folding
+//   S::kLastApart  the last step's words may lie elsewhere than behind those before
 //   S::finish  brings sums to order and scale       S::kCheap      reading costs next to nothing
 //   S::Tile    cheap words of the same values, which S::widen makes, for many rows
 
@@ -44,10 +46,13 @@ struct Singles {
     const float* in = reinterpret_cast<const float*>(p);
     return {{load(in), load(in + kLanes)}};
   }
-  static void fold(VF* sums, const float* x, const Words& w) {
-    const VF a = splat(x[0]);
-    sums[0] = fma(a, w.lanes[0], sums[0]);
-    sums[1] = fma(a, w.lanes[1], sums[1]);
+  static constexpr bool kLastApart = false;
+  using Factor = VF;
+  static void settle(Words&) {}
+  static VF factor(const float* x) { return splat(x[0]); }
+  static void fold(VF* sums, VF factor, const Words& w) {
+    sums[0] = fma(factor, w.lanes[0], sums[0]);
+    sums[1] = fma(factor, w.lanes[1], sums[1]);
   }
   static void finish(VF& low, VF& high) { raise<kExponent>(low, high); }
 };
@@ -63,13 +68,15 @@ struct Pairs {
     VF odd[2];
   };
   using Tile = Singles<kExponent>;
-  static void fold(VF* sums, const float* x, const Words& w) {
-    const VF a = splat(x[0]);
-    sums[0] = fma(a, w.even[0], sums[0]);
-    sums[1] = fma(a, w.even[1], sums[1]);
-    const VF b = splat(x[1]);
-    sums[0] = fma(b, w.odd[0], sums[0]);
-    sums[1] = fma(b, w.odd[1], sums[1]);
+  struct Factor {
+    VF even;
+    VF odd;
+  };
+  static void settle(Words&) {}
+  static Factor factor(const float* x) { return {splat(x[0]), splat(x[1])}; }
+  static void fold(VF* sums, const Factor& factor, const Words& w) {
+    for (int v = 0; v < 2; ++v)
+      sums[v] = fma(factor.odd, w.odd[v], fma(factor.even, w.even[v], sums[v]));
   }
   static void finish(VF& low, VF& high) { raise<kExponent>(low, high); }
   // One step of one span into a tile of `stride` bytes a step.
@@ -86,6 +93,7 @@ struct Pairs {
 
 struct PageBf16 : Pairs<PageBf16, 0> {
   static constexpr graph::DType kDType = graph::DType::kBf16;
+  static constexpr bool kLastApart = true;
   static constexpr int64_t kSpanBytes = 2 * kLanes * 4;
   static Words read(const std::byte* p) {
     VI pair[2];
@@ -99,6 +107,7 @@ struct PageBf16 : Pairs<PageBf16, 0> {
 #if FLARE_LANES == 4
 struct PageF8 : Pairs<PageF8, 0> {
   static constexpr graph::DType kDType = graph::DType::kF8E4M3;
+  static constexpr bool kLastApart = false;
   static constexpr int64_t kSpanBytes = 2 * kLanes * 2;
   static VF widened(__m128i codes) {
     const VI magnitude = (VI)codes & 0x7f;
@@ -120,6 +129,7 @@ struct PageF8 : Pairs<PageF8, 0> {
 // subnormals included.
 struct PageF8 : Pairs<PageF8, 8> {
   static constexpr graph::DType kDType = graph::DType::kF8E4M3;
+  static constexpr bool kLastApart = false;
   static constexpr int64_t kSpanBytes = 2 * kLanes * 2;
 #if FLARE_LANES == 16
   static VF low(__m512i v) { return (VF)_mm512_cvtph_ps(_mm512_castsi512_si256(v)); }

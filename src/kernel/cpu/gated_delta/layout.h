@@ -1,4 +1,4 @@
-// What one member's workspace of gated_delta holds.
+// What one member's workspace of gated_delta and gated_delta_verify holds.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,19 @@ struct Shape {
   int64_t dk = 0;
   int64_t nv = 0;
   int64_t dv = 0;
-  int64_t dv_padded = 0;
-  // q, k [kChunk, dk]; kᵀ, weighted kᵀ [dk, kChunk]; q·k, k·k [kChunk, kChunk];
-  // Δ, o [kChunk, dv_padded]; a state padded to whole vectors [dk, dv_padded]; three gates a row.
+  int64_t dv_padded = 0;  // to whole panels of every level
+  int64_t key_cols() const { return nk * dk; }
+  int64_t conv_cols() const { return 2 * nk * dk + nv * dv; }
+  // Columns of a row of factors: k̂, e^g, δ.
+  int64_t decay_column() const { return key_cols(); }
+  int64_t delta_column() const { return key_cols() + nv; }
+  // q, k, kᵀ [kChunk, dk]; q·k, k·k [kChunk, kChunk]; v or Δ [kChunk, dv_padded]; a state
+  // [dk, dv_padded]; four gates a row.
   int64_t member_floats() const {
-    return 4 * kChunk * dk + 2 * kChunk * kChunk + 2 * kChunk * dv_padded + dk * dv_padded +
-           3 * kChunk;
+    return 3 * kChunk * dk_padded() + 2 * kChunk * kChunk + kChunk * dv_padded + dk * dv_padded +
+           4 * kChunk;
   }
+  int64_t dk_padded() const { return (dk + 15) / 16 * 16; }  // keeps the arrays aligned
 };
 
 inline Shape shape_of(const LaunchArgs& args) {
@@ -33,7 +39,7 @@ inline Shape shape_of(const LaunchArgs& args) {
   s.dk = args.immediates[1].i;
   s.nv = args.immediates[2].i;
   s.dv = args.immediates[3].i;
-  s.dv_padded = (s.dv + 15) / 16 * 16;
+  s.dv_padded = (s.dv + 31) / 32 * 32;
   return s;
 }
 
