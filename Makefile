@@ -14,9 +14,12 @@ test-full:
 	scripts/test --full
 
 bench:
+	scripts/setup --bench
 	cmake --preset release -DFLARE_BENCH=ON
 	cmake --build --preset release
-	set -e; for program in build/release/bench/bench_*; do $$program; done
+	build/release/bench/bench_machine
+	build/release/bench/bench_kernel
+	build/release/bin/ignition bench models/nano --contexts 512,2048
 
 format:
 	clang-format-19 -i $(SOURCES)

@@ -34,7 +34,7 @@ score is the unweighted mean of the cells' medians. Per cents are of peaks measu
 
 Examples:
   ignition bench models/nano
-  ignition bench qwen3.gguf --batches 1 --contexts 512,8192 --output rounds.json
+  ignition bench model.gguf --batches 1 --contexts 512,8192 --output rounds.json
   ignition bench model.ninfer --batches 1-8 --contexts 512 --threads 2 --isa v3 --json
 
 Exit codes: 0 done, 2 usage, 3 model missing, 4 model invalid, 7 does not fit, 8 output exists)";

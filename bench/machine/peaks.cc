@@ -171,7 +171,7 @@ HugeMemory::HugeMemory(uint64_t bytes) : bytes_(bytes) {
   if (at == MAP_FAILED)
     throw Error(Code::kDoesNotFit, "{} bytes for a benchmark: {}", bytes, errno_text());
   ::madvise(at, bytes, MADV_HUGEPAGE);  // refused: small pages do, a little slower
-  std::memset(at, 1, bytes);
+  std::memset(at, 0, bytes);
   data_ = static_cast<std::byte*>(at);
 }
 

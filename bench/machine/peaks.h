@@ -11,7 +11,8 @@
 
 namespace flare::bench {
 
-// Anonymous memory in huge pages where the system gives them, written once. Errors: kDoesNotFit.
+// Zeroed anonymous memory in huge pages where the system gives them, every page touched. Errors:
+// kDoesNotFit.
 class HugeMemory {
  public:
   explicit HugeMemory(uint64_t bytes);

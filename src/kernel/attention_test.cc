@@ -1,6 +1,7 @@
 // kv_write and attention at every vector level of this machine against their oracles.
 #include "kernel/attention.h"
 
+#include "base/float_types.h"
 #include "kernel/kv_write.h"
 #include "kernel/op_fixture.h"
 
@@ -269,6 +270,29 @@ TEST(Attention, WordsBehindTheLastTokenDoNotMatter) {
         o.expect_near(expected, 0, tolerance(c, isa));
       }
     }
+}
+
+// A row that sees one token gives its value, whatever the code.
+TEST(Attention, ReadsEveryFp8CodeExactly) {
+  std::mt19937 random(11);
+  const Case c{{{0, 1}}, 128, 1, 1, 32, 256, 0, 0, false, DType::kF8E4M3};
+  Step step(c.sequences, c.page_tokens, regions_of(c).page_bytes, 0, random);
+  Launch launch(c, step, random);
+  std::byte* values = step.pages(0)[0] + launch.regions.v.offset;
+  for (int64_t code = 0; code < 256; ++code) {
+    const bool nan = (code & 0x7f) == 0x7f;
+    store_le(values + value_element(c.dtype, c.page_tokens, c.dv, 0, code),
+             static_cast<uint8_t>(nan ? 0 : code));
+  }
+  for (Isa isa : levels()) {
+    Array o(1, c.dv);
+    testing::run_kernel(KernelId::kAttention, isa, 1, launch.operands(o), launch.immediates,
+                        &step.inputs);
+    for (int code = 0; code < 256; ++code) {
+      if ((code & 0x7f) == 0x7f) continue;
+      ASSERT_EQ(o.row(0)[code], e4m3_to_f32(static_cast<uint8_t>(code))) << isa_name(isa);
+    }
+  }
 }
 
 }  // namespace

@@ -153,5 +153,25 @@ TEST(CheckPlan, AttentionInputHasWholeHeads) {
   refused([](auto& l) { l.immediates[6] = graph::integer(2); }, "0 to 1 expected");
 }
 
+TEST(CheckPlan, AttentionHasOneSinkForEveryQueryHead) {
+  OneLaunch launch{
+      KernelId::kAttention,
+      {value(0, 32), page(0, 8), page(1024, 8), constant(0), value(1, 32)},
+      {graph::integer(8), graph::integer(2), graph::real(0.5), graph::integer(0), graph::real(0)}};
+  const auto refused = [&](auto change, std::string_view text) {
+    expect_refused(launch, change, text);
+  };
+  refused([](auto& l) { l.operands[3] = constant(1); }, "operand 3 has 16 columns, 8");
+  refused([](auto& l) { l.operands[2].cols = 16; }, "operand 2 has 16 columns, 8");
+  refused([](auto& l) { l.operands[4].offset = 0; }, "place of operand 0");
+  refused([](auto& l) { l.immediates[1] = graph::integer(3); }, "multiple of the 3 KV heads");
+  refused([](auto& l) { l.immediates[3] = graph::integer(-1); }, "a window >= 0");
+  refused([](auto& l) { l.immediates[4] = graph::real(-1); }, "a softcap 0 to 1e6");
+  launch.operands[3] = {};
+  EXPECT_EQ(launch.verdict(), "accepted");
+  launch.operands[1].dtype = launch.operands[2].dtype = DType::kF8E4M3;
+  EXPECT_EQ(launch.verdict(), "accepted");
+}
+
 }  // namespace
 }  // namespace flare::kernel
