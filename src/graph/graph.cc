@@ -27,7 +27,7 @@ void make_plain_linear(Node& n, NodeOperand x, Weight w, NodeOperand bias, NodeO
 std::string_view io_name(int32_t index) {
   constexpr std::string_view names[] = {"token_ids", "positions", "logits_rows", "logits",
                                         "sampling",  "sampled",   "accepted",    "tap"};
-  return names[std::min<int32_t>(index, 6)];
+  return names[std::min<int32_t>(index, std::size(names) - 1)];
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "kernel/kernels.h"
 #include "prepare/lower/lower.h"
+#include "prepare/lower/pack.h"
 #include "prepare/model/model.h"
 #include "prepare/prepare.h"
 #include "prepare/test_support.h"
@@ -408,7 +409,9 @@ TEST(Fuse, KeepsEveryBitOfLogitsTapsAndStates) {
           ModelOptions options;
           options.exact = exact;
           options.taps = taps;
-          const TextModel model = build_text_model(*source, options);
+          TextModel model = build_text_model(*source, options);
+          const Packed packed =
+              pack_weights(model.step.graph, model.step.weights, *source, /*threads=*/1);
           const graph::Graph fused =
               fuse(model.step.graph, model.step.weights, model.step.constants);
           EXPECT_LT(fused.nodes.size(), model.step.graph.nodes.size());
