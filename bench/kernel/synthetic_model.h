@@ -40,6 +40,7 @@ class SyntheticSource final : public prepare::ParameterSource {
   std::vector<float> values(std::string_view parameter, uint64_t n) override;
   graph::Policy policy(std::string_view parameter, std::string_view input) const override;
   std::optional<std::string> resource(std::string_view role) const override;
+  void release(Bytes) override {}
   uint64_t weight_bytes() const override { return weight_bytes_; }
 
  private:

@@ -96,8 +96,9 @@ inline package::PreparedModel toy_model(const ToyShape& shape = {}) {
                 {graph::real(1)});
   append_launch(step, kernel::KernelId::kGatherRows,
                 {embedded, io_operand(Io::kLogitsRows, DType::kI32, Extent::kLogits), wanted});
-  append_launch(step, kernel::KernelId::kLinearGeneric, {wanted, weight(1), {}, logits},
-                {graph::integer(static_cast<int64_t>(graph::Policy::kExact))});
+  append_launch(step, kernel::KernelId::kLinearGeneric, {wanted, weight(1), {}, logits, {}, {}, {}},
+                {graph::integer(static_cast<int64_t>(graph::Policy::kExact)), graph::integer(0),
+                 graph::integer(0), graph::real(0), graph::integer(0)});
   graph::Plan sample;
   sample.role = "text.sample";
   sample.capacity = step.capacity;

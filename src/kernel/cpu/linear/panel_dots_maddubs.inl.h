@@ -32,14 +32,15 @@ inline void group_dots(const Cursor* at, const int8_t* x, const int64_t* row, I*
         pairs[r.value] = i.value == 0 ? products : iadd16(pairs[r.value], products);
       });
     });
-    unrolled<0, R>(
-        [&](auto r) FLARE_INLINE_LAMBDA { dots[r.value] = iadd(dots[r.value], imadd16(pairs[r.value], ones)); });
+    unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+      dots[r.value] = iadd(dots[r.value], imadd16(pairs[r.value], ones));
+    });
   });
 }
 
 template <typename P, int R>
-inline void tile_dots(const std::byte* w0, const std::byte* w1, const int8_t* x,
-                      const int64_t* row, I* dots0, I* dots1) {
+inline void tile_dots(const std::byte* w0, const std::byte* w1, const int8_t* x, const int64_t* row,
+                      I* dots0, I* dots1) {
   constexpr bool kSigned = P::kLowBits == 8;
   constexpr int kRun = run_of<P>();
   const I ones = isplat16(1);

@@ -2,7 +2,7 @@
 
 constexpr bool kSignedCodes = false;  // 8-bit codes stay unsigned
 constexpr bool kStreamsTwoPanels = true;
-constexpr int kTileRows8 = 6;         // rows of x in a block: 12 sums and 12 totals in registers
+constexpr int kTileRows8 = 6;  // rows of x in a block: 12 sums and 12 totals in registers
 
 // dots[p·R + r] += Σ over a group of code·x_r in the panel that cursor p stands in; row r of x is
 // row[r] bytes behind x.
@@ -29,8 +29,8 @@ inline void group_dots(const Cursor* at, const int8_t* x, const int64_t* row, I*
 
 // The same for two vectors of unpacked codes, 64 bytes from step to step.
 template <typename P, int R>
-inline void tile_dots(const std::byte* w0, const std::byte* w1, const int8_t* x,
-                      const int64_t* row, I* dots0, I* dots1) {
+inline void tile_dots(const std::byte* w0, const std::byte* w1, const int8_t* x, const int64_t* row,
+                      I* dots0, I* dots1) {
   unrolled<0, P::kGroup / 4>([&](auto s) FLARE_INLINE_LAMBDA {
     const I a = iload(w0 + s.value * 64), b = iload(w1 + s.value * 64);
     unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {

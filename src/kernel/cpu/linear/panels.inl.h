@@ -183,7 +183,8 @@ inline void stream_lanes(const PanelRef* panels, int lane, const Quantised& q, i
       I dots[kPanels * R];
       unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
         const I first = first_dot<P>(neg_sums + rows.meta[r.value]);
-        unrolled<0, kPanels>([&](auto p) FLARE_INLINE_LAMBDA { dots[p.value * R + r.value] = first; });
+        unrolled<0, kPanels>([&](auto p)
+                                 FLARE_INLINE_LAMBDA { dots[p.value * R + r.value] = first; });
       });
       group_dots<P, kPanels, R>(at, x, rows.code, dots);
       unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
@@ -258,8 +259,8 @@ inline void run_stream(const PanelProblem& p, const Quantised* x, Member& member
   for (int64_t i = member.take() * per_item; i < count; i = member.take() * per_item)
     for (int64_t end = i + per_item < count ? i + per_item : count; i < end; ++i) {
       const PanelPair pair = pair_at(p, i);
-      const bool alike = pair.count == 2 && pair.panels[0].segment->format ==
-                                                pair.panels[1].segment->format;
+      const bool alike =
+          pair.count == 2 && pair.panels[0].segment->format == pair.panels[1].segment->format;
       if (alike) {
         stream_panels(p, pair.panels, 2, x, out);
       } else {
@@ -406,10 +407,9 @@ inline void tile_panels(const PanelRef* panels, const Quantised& q, Range rows,
       for (int v = 0; v * kLanes < kTotals; v += 2) {
         const Slice &a = slices[panel_of(v)], &c = slices[panel_of(v + 1)];
         const int la = lane_of(v), lc = lane_of(v + 1);
-        const TileOperands o = {a.codes + 4 * la,    c.codes + 4 * lc,
-                                a.scales + la,       c.scales + lc,
-                                a.lows + la,         c.lows + lc,
-                                totals + v * kLanes, totals + (v + 1) * kLanes};
+        const TileOperands o = {
+            a.codes + 4 * la, c.codes + 4 * lc, a.scales + la,       c.scales + lc,
+            a.lows + la,      c.lows + lc,      totals + v * kLanes, totals + (v + 1) * kLanes};
         tile_block<P>(o, q, rows.begin + first, height, col / P::kGroup, n_cols / P::kGroup);
       }
     }
@@ -423,9 +423,8 @@ inline void tile_pair(const PanelProblem& p, const PanelPair& pair, const Quanti
     const PanelRef both[2] = {first, second};
     __builtin_memset(scratch.totals, 0, static_cast<size_t>(n_rows * kTotals) * sizeof(float));
     const Quantised& q = x[width_index(first.segment->format)];
-    with_format(first.segment->format, [&](auto format) {
-      tile_panels<decltype(format)>(both, q, rows, scratch);
-    });
+    with_format(first.segment->format,
+                [&](auto format) { tile_panels<decltype(format)>(both, q, rows, scratch); });
   };
   const PanelRef& first = pair.panels[0];
   const PanelRef& last = pair.panels[pair.count - 1];
