@@ -124,6 +124,15 @@ PanelRef panel_at(const PanelProblem& p, int64_t i) {
           std::min(kPanelRows, s->rows - first)};
 }
 
+Range Shares::at(int64_t index) {
+  for (; index_ <= index && begin_ < n_; ++index_) {
+    share_.begin = begin_;
+    begin_ += std::max<int64_t>(1, (n_ - begin_) / divisor_);
+    share_.end = begin_;
+  }
+  return index_ > index ? share_ : Range{n_, n_};
+}
+
 PanelScratch scratch_of(const PanelProblem& p, const Member& member) {
   Carver sizes(nullptr);
   PanelProblem copy = p;

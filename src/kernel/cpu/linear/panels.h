@@ -68,6 +68,21 @@ PanelProblem panel_problem(const LaunchArgs& args);
 // Panel i of the concatenated segments.
 PanelRef panel_at(const PanelProblem& p, int64_t i);
 
+// n items in shares that a team takes by index: contiguous, large ones first, the last ones one
+// item each, so that members stream long and end together. at(i) is empty behind the last share.
+class Shares {
+ public:
+  Shares(int64_t n, int n_members) : n_(n), divisor_(2 * int64_t{n_members}) {}
+  // `index` never falls from call to call.
+  Range at(int64_t index);
+
+ private:
+  const int64_t n_, divisor_;
+  int64_t index_ = 0;  // shares laid out so far
+  int64_t begin_ = 0;  // behind the last of them
+  Range share_{0, 0};
+};
+
 // Room of one member.
 struct PanelScratch {
   float* row = nullptr;           // x̂ of one row, K floats and padding

@@ -84,20 +84,18 @@ inline I first_dot(const int32_t* neg_sum) {
 
 // ---- outputs
 
-// Panels that are computed together: a gate and its up projection, else two neighbours.
+// One panel, or two that are computed together: with SwiGLU a gate's and the up projection's.
 struct PanelPair {
   PanelRef panels[2];
   int count = 0;
 };
-inline int64_t n_pairs(const PanelProblem& p) { return (p.n_panels + 1) / 2; }
-inline PanelPair pair_at(const PanelProblem& p, int64_t i) {
-  const bool is_swiglu = p.problem.output == LinearOutput::kSwiglu;
-  const int64_t first = is_swiglu ? i : 2 * i, second = is_swiglu ? p.n_panels / 2 + i : first + 1;
+inline PanelPair pair_of(const PanelProblem& p, int64_t first, int64_t second) {
   PanelPair pair;
   pair.panels[pair.count++] = panel_at(p, first);
   if (second < p.n_panels) pair.panels[pair.count++] = panel_at(p, second);
   return pair;
 }
+inline bool is_swiglu(const PanelProblem& p) { return p.problem.output == LinearOutput::kSwiglu; }
 
 // Row t of one panel's outputs from its 16 totals.
 inline void finish_panel(const Problem& p, int64_t t, const PanelRef& panel, const float* totals) {
@@ -248,27 +246,40 @@ inline void stream_panels(const PanelProblem& p, const PanelRef* panels, int n_p
   });
 }
 
-inline void run_stream(const PanelProblem& p, const Quantised* x, Member& member) {
-  // Items of about this many bytes: long enough to stream, short enough to end together.
-  constexpr int64_t kItemBytes = 32 << 10;
-  const int64_t pair_bytes = 2 * static_cast<int64_t>(p.segments[0].shape.bytes);
-  const int64_t per_item = kItemBytes / pair_bytes > 1 ? kItemBytes / pair_bytes : 1;
+// What streams together. A row alone takes panels one by one. More rows, and SwiGLU, take panel i
+// and one half of the way on: each half is a stream of its own, which runs on from pair to pair.
+struct StreamUnits {
+  explicit StreamUnits(const PanelProblem& p)
+      : is_paired(is_swiglu(p) || (kStreamsTwoPanels && p.problem.n_rows > 1)),
+        half((p.n_panels + 1) / 2),
+        count(is_paired ? half : p.n_panels) {}
+  PanelPair at(const PanelProblem& p, int64_t i) const {
+    return pair_of(p, i, is_paired ? half + i : p.n_panels);
+  }
+  bool is_paired;
+  int64_t half, count;
+};
+
+inline void stream_unit(const PanelProblem& p, const PanelPair& pair, const Quantised* x) {
   alignas(64) float totals[2][kStreamRows * kPanelRows];
   float* const out[2] = {totals[0], totals[1]};
-  const int64_t count = n_pairs(p);
-  for (int64_t i = member.take() * per_item; i < count; i = member.take() * per_item)
-    for (int64_t end = i + per_item < count ? i + per_item : count; i < end; ++i) {
-      const PanelPair pair = pair_at(p, i);
-      const bool alike =
-          pair.count == 2 && pair.panels[0].segment->format == pair.panels[1].segment->format;
-      if (alike) {
-        stream_panels(p, pair.panels, 2, x, out);
-      } else {
-        for (int j = 0; j < pair.count; ++j) stream_panels(p, pair.panels + j, 1, x, out + j);
-      }
-      for (int64_t t = 0; t < p.problem.n_rows; ++t)
-        finish_pair(p.problem, t, pair, totals[0] + t * kPanelRows, totals[1] + t * kPanelRows);
-    }
+  const PanelRef* panels = pair.panels;
+  if (pair.count == 2 && panels[0].segment->format == panels[1].segment->format) {
+    stream_panels(p, panels, 2, x, out);
+  } else {
+    for (int i = 0; i < pair.count; ++i) stream_panels(p, panels + i, 1, x, out + i);
+  }
+  for (int64_t t = 0; t < p.problem.n_rows; ++t)
+    finish_pair(p.problem, t, pair, totals[0] + t * kPanelRows, totals[1] + t * kPanelRows);
+}
+
+inline void run_stream(const PanelProblem& p, const Quantised* x, Member& member) {
+  const StreamUnits units(p);
+  for (Shares shares(units.count, member.count());;) {
+    const Range share = shares.at(member.take());
+    if (share.begin == share.end) return;
+    for (int64_t i = share.begin; i < share.end; ++i) stream_unit(p, units.at(p, i), x);
+  }
 }
 
 // ---- many rows: slices of two panels as bytes, used by blocks of rows
@@ -449,13 +460,15 @@ inline void tile_pair(const PanelProblem& p, const PanelPair& pair, const Quanti
 
 inline void run_tiles(const PanelProblem& p, const Quantised* x, const PanelScratch& scratch,
                       Member& member) {
-  const int64_t count = n_pairs(p), n_rows = p.problem.n_rows;
+  const int64_t count = (p.n_panels + 1) / 2, n_rows = p.problem.n_rows;
   const int64_t most = rows_at_once(p.problem.k);
   const int64_t n_chunks = (n_rows + most - 1) / most;
   for (int64_t item = member.take(); item < n_chunks * count; item = member.take()) {
     const int64_t chunk = item / count;
     const Range rows = {n_rows * chunk / n_chunks, n_rows * (chunk + 1) / n_chunks};
-    tile_pair(p, pair_at(p, item % count), x, rows, scratch);
+    const int64_t i = item % count;
+    const PanelPair pair = is_swiglu(p) ? pair_of(p, i, count + i) : pair_of(p, 2 * i, 2 * i + 1);
+    tile_pair(p, pair, x, rows, scratch);
   }
 }
 
