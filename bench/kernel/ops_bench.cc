@@ -1,6 +1,6 @@
-// bench_ops: attention, gated_delta and the cost of a launch, as per cent of peaks of the same run.
+// bench_ops: attention and the cost of a launch, as per cent of peaks of the same run.
 //
-//   bench_ops [--threads N] [--isa LEVEL] [--only attention|gated_delta|launches]
+//   bench_ops [--threads N] [--isa LEVEL] [--only attention|launches]
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -177,55 +177,6 @@ void attention(Team& team, Isa isa) {
   attention_prefill(team, isa, memory, DType::kBf16, 4096, 512, kQwen06);
 }
 
-// `sequences` sequences of `rows` rows each.
-void gated_delta(Team& team, Isa isa, int32_t sequences, int32_t rows) {
-  constexpr int64_t kKeys = 16;
-  constexpr int64_t kValues = 32;
-  constexpr int64_t kWidth = 128;
-  const int64_t state_floats = kValues * kWidth * kWidth;
-  std::vector<float> states = random_floats(sequences * state_floats);
-  std::vector<int32_t> begin;
-  std::vector<std::byte*> row;
-  for (int32_t s = 0; s <= sequences; ++s) begin.push_back(s * rows);
-  for (int32_t s = 0; s < sequences; ++s)
-    row.push_back(reinterpret_cast<std::byte*>(states.data() + s * state_floats));
-  StepInputs step;
-  step.n_rows = sequences * rows;
-  step.n_sequences = sequences;
-  step.sequence_begin = begin.data();
-  step.rows = row.data();
-  const int64_t cols = (2 * kKeys + kValues) * kWidth;
-  std::vector<float> c = random_floats(step.n_rows * cols);
-  std::vector<float> gates = random_floats(step.n_rows * kValues);
-  std::vector<float> table(kValues, 0.5f);
-  std::vector<float> o(step.n_rows * kValues * kWidth);
-  OperandView state;
-  state.space = Space::kRow;
-  const double s =
-      seconds_of(team, KernelId::kGatedDelta, isa,
-                 {value(c, step.n_rows, cols), value(gates, step.n_rows, kValues),
-                  value(gates, step.n_rows, kValues), value(table, 1, kValues),
-                  value(table, 1, kValues), state, value(o, step.n_rows, kValues * kWidth)},
-                 {graph::integer(kKeys), graph::integer(kWidth), graph::integer(kValues),
-                  graph::integer(kWidth)},
-                 step);
-  if (rows == 1) {
-    const double bytes = 2.0 * sequences * state_floats * sizeof(float);
-    const double peak = read_bandwidth(
-        team, {reinterpret_cast<const std::byte*>(states.data()), states.size() * sizeof(float)});
-    fmt::print("gated_delta decode {} sequences: {:6.2f} GB/s of state (in and out), {:3.0f} %\n",
-               sequences, bytes / s / 1e9, 100 * bytes / s / peak);
-    return;
-  }
-  // What the recurrence would do: decay apart, two reads and a write of S, a product each.
-  const double operations = static_cast<double>(step.n_rows) * kValues * kWidth * kWidth * 6;
-  const double peak = peak_operations(team, isa, Arithmetic::kF32);
-  fmt::print(
-      "gated_delta prefill {} rows: {:6.1f} GFLOP/s of the recurrence's, {:3.0f} %, "
-      "{:.2f} µs a row\n",
-      rows, operations / s / 1e9, 100 * operations / s / peak, s * 1e6 / step.n_rows);
-}
-
 void launches(int threads, Isa isa) {
   constexpr int kLaunches = 1000;
   const auto backend = make_cpu_backend({.threads = threads, .isa = isa});
@@ -259,10 +210,6 @@ int run(int argc, char** argv) {
   fmt::print("{}, {}, {} threads, best of {}\n", cpu_model_name(), isa_name(isa), threads, kRuns);
   Team team(threads);
   if (only.empty() || only == "attention") attention(team, isa);
-  if (only.empty() || only == "gated_delta") {
-    gated_delta(team, isa, 16, 1);
-    gated_delta(team, isa, 1, 512);
-  }
   if (only.empty() || only == "launches") launches(threads, isa);
   return 0;
 }

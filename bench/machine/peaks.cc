@@ -157,12 +157,6 @@ Loop loop_for(Isa isa, Arithmetic arithmetic) {
   return isa >= Isa::kV3 ? Loop{v3::f32, 8} : Loop{v2::f32, 4};
 }
 
-double now_seconds(clockid_t clock) {
-  timespec t;
-  clock_gettime(clock, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
 }  // namespace
 
 HugeMemory::HugeMemory(uint64_t bytes) : bytes_(bytes) {
@@ -177,13 +171,18 @@ HugeMemory::HugeMemory(uint64_t bytes) : bytes_(bytes) {
 
 HugeMemory::~HugeMemory() { ::munmap(data_, bytes_); }
 
+double team_clock(int n_members) {
+  timespec t;
+  clock_gettime(n_members == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 double fastest_seconds(const Team& team, int n, const std::function<void()>& run) {
-  const clockid_t clock = team.size() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
   double best = 1e30;
   for (int i = 0; i < n; ++i) {
-    const double begin = now_seconds(clock);
+    const double begin = team_clock(team.size());
     run();
-    best = std::min(best, now_seconds(clock) - begin);
+    best = std::min(best, team_clock(team.size()) - begin);
   }
   return best;
 }

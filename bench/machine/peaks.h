@@ -52,8 +52,10 @@ double barrier_seconds(Team& team);
 // Seconds of Team::run with nothing to do, while the workers still spin.
 double run_seconds(Team& team);
 
-// Seconds of the fastest of `n` runs: CPU time for a team of one, so that other users of the
-// machine count little; wall time for larger teams, which wait for each other.
+// The clock of benchmarks, in seconds: CPU time of the calling thread for a team of one, so that
+// other users of the machine count little; wall time for larger teams, which wait for each other.
+double team_clock(int n_members);
+// Seconds of the fastest of `n` runs by that clock.
 double fastest_seconds(const Team& team, int n, const std::function<void()>& run);
 
 // Peaks of one team and level. A benchmark measures them several times over its run and keeps the

@@ -41,6 +41,7 @@ class Counter {
           attention({operands, launch.n_operands}, immediates);
           break;
         case Op::kGatedDelta:
+        case Op::kGatedDeltaVerify:
           gated_delta(immediates);
           break;
         default:

@@ -26,6 +26,11 @@ namespace fs = std::filesystem;
 constexpr double kExactRms = 1e-4;
 constexpr double kServedRms = 2e-2;
 constexpr double kServedRmsDelta = 3e-2;
+// fp8 keys and values: a code is off by 2^-4 of its value at most and 2.6e-2 in the root of the
+// mean, 32 times bf16. An attention's output errs by that and by as much again through the scores,
+// 3.7e-2; two to four layers whose residuals carry about as much from elsewhere leave the logits
+// about 4e-2 away. Frozen at twice that; the largest seen is 6.0e-2 (qwen3_tied_yarn).
+constexpr double kFp8Rms = 8e-2;
 // Two right programs may part where the two best logits are nearer than this.
 constexpr float kExactMargin = 0.05f;
 constexpr float kServedMargin = 0.3f;
@@ -91,9 +96,10 @@ fs::path artifact_of(const fs::path& source, const std::string& recipe) {
 }
 
 runtime::ForwardResult forward(const fs::path& path, std::span<const int32_t> tokens, bool exact,
-                               uint32_t chunk, Isa isa, const std::string& recipe = "") {
+                               uint32_t chunk, Isa isa, const std::string& recipe = "",
+                               graph::DType kv_dtype = graph::DType::kBf16) {
   prepare::PrepareOptions options;
-  options.kv_dtype = graph::DType::kBf16;
+  options.kv_dtype = kv_dtype;
   options.exact = exact;
   options.taps = true;
   options.all_logits = true;
@@ -161,6 +167,17 @@ TEST_P(Goldens, ServedArithmeticStaysNearTheReference) {
       EXPECT_LE(relative_rms(result.logits, floats(golden.at("a.logits"))), limit)
           << isa_name(isa) << " chunk " << chunk;
     }
+  }
+}
+
+TEST_P(Goldens, Fp8KeysAndValuesStayNearTheReference) {
+  const Golden golden(GetParam());
+  const auto tokens = ids(golden.at("a.input_ids"));
+  const fs::path artifact = artifact_of(golden.folder, "bf16");
+  for (int level = 0; level <= static_cast<int>(choose_isa("")); ++level) {
+    const Isa isa = static_cast<Isa>(level);
+    const auto result = forward(artifact, tokens, false, 64, isa, "", graph::DType::kF8E4M3);
+    EXPECT_LE(relative_rms(result.logits, floats(golden.at("a.logits"))), kFp8Rms) << isa_name(isa);
   }
 }
 

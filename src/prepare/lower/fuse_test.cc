@@ -207,6 +207,32 @@ TEST(Fuse, ALinearNeverWritesOverWhatItReads) {
             "  tap(%3 T×16, tap)\n");
 }
 
+// A buffer may be filled again: what reads its first content does so before.
+TEST(Fuse, NoReadMovesBehindAWrite) {
+  const auto refilled = [](auto first, auto second) {
+    Sketch s;
+    const Value x = s.embed(16), buffer = s.g.buffer(x, 16);
+    s.g.linear_into(buffer, x, s.weight({16}, 16), Policy::kA16Only);
+    const Value y = first(s, x, buffer);
+    s.g.linear_into(buffer, x, s.weight({16}, 16), Policy::kA16Only);
+    second(s, buffer, y);
+    return s.fused();
+  };
+  EXPECT_NE(refilled([](Sketch& s, Value,
+                        Value buffer) { return s.g.rms_norm(buffer, s.constant(16), 1e-6, false); },
+                     [](Sketch& s, Value, Value y) { s.linear(y, {8}); })
+                .find("rms_norm"),
+            std::string::npos);
+  EXPECT_NE(refilled([](Sketch& s, Value x, Value buffer) { return s.g.gate_mul(x, buffer); },
+                     [](Sketch& s, Value, Value y) { s.linear(y, {8}); })
+                .find("gate_mul"),
+            std::string::npos);
+  EXPECT_NE(refilled([](Sketch& s, Value x, Value) { return s.linear(x, {16}); },
+                     [](Sketch& s, Value buffer, Value y) { s.g.add(buffer, y); })
+                .find("add"),
+            std::string::npos);
+}
+
 TEST(Fuse, TheHeadNormsWantedRowsOnlyUnlessTapped) {
   const auto sketch = [](bool tap) {
     Sketch s;

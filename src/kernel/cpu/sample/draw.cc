@@ -170,10 +170,8 @@ int32_t sample_row(const float* logits, int64_t vocabulary, const SampleParams& 
   apply_penalties(p, legal, buffers);
   const float top = passes.largest(buffers.logits, legal);
   if (top == kNever) return -1;
-  if (p.temperature <= kGreedyTemperature || p.top_p <= 0 || p.top_k == 1) {
-    const float* begin = buffers.logits;
-    return static_cast<int32_t>(std::find(begin, begin + legal, top) - begin);
-  }
+  if (p.temperature <= kGreedyTemperature || p.top_p <= 0 || p.top_k == 1)
+    return static_cast<int32_t>(passes.first(buffers.logits, legal, top));
   Ranking ranking(buffers, legal, passes, top, p.temperature);
   double mass = p.top_k > 0 ? 0 : passes.total(buffers.logits, legal, top, 1.0f / p.temperature);
   const int64_t kept = kept_ranks(ranking, p, mass);

@@ -27,6 +27,8 @@ struct Passes {
   // buffers.logits ← logits where legal, else −inf.
   void (*copy)(const float* logits, const uint32_t* mask, int64_t n, float* out);
   float (*largest)(const float* logits, int64_t n);
+  // The first id with logit >= floor, which there is.
+  int64_t (*first)(const float* logits, int64_t n, float floor);
   // Σ e^((logit − top)·inverse_temperature)
   double (*total)(const float* logits, int64_t n, float top, float inverse_temperature);
   // Appends ids with logit >= floor, ascending; returns how many.

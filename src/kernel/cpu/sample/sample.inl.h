@@ -37,6 +37,16 @@ float largest(const float* logits, int64_t n) {
   return top;
 }
 
+int64_t first(const float* logits, int64_t n, float floor) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const uint32_t hits = mask_ge(load(logits + i), splat(floor));
+    if (hits != 0) return i + __builtin_ctz(hits);
+  }
+  while (logits[i] < floor) ++i;
+  return i;
+}
+
 double total(const float* logits, int64_t n, float top, float inverse_temperature) {
   double sum = 0;
   // A binary32 sum over at most 64 vectors, then double: 1e-6 of relative error.
@@ -82,7 +92,7 @@ int64_t collect(const float* logits, int64_t n, float floor, sampling::Candidate
 }  // namespace
 
 void sample(const LaunchArgs& args, Member& member) {
-  static constexpr sampling::Passes kPasses = {copy_legal, largest, total, collect};
+  static constexpr sampling::Passes kPasses = {copy_legal, largest, first, total, collect};
   const OperandView& logits = args.operands[0];
   const SampleParams* params = reinterpret_cast<const SampleParams*>(args.operands[1].data);
   int32_t* sampled = reinterpret_cast<int32_t*>(args.operands[2].data);
