@@ -13,15 +13,14 @@ namespace flare::codec {
 namespace {
 
 constexpr uint64_t kStepBytes = 4 * kPanelRows;  // four columns of a panel, a byte each
-constexpr uint64_t kLine = 64;
 
 enum class Scales { kHalf, kQ4K, kQ6K };
 
 struct PanelFormat {
   FormatId id;
   int low_bits, high_bits;
-  uint64_t block_cols;
-  int offset;  // what codes are raised by
+  uint64_t group_cols;  // of stored scales
+  int offset;           // what codes are raised by
   Scales scales;
 };
 constexpr PanelFormat kPanelFormats[] = {
@@ -31,8 +30,8 @@ constexpr PanelFormat kPanelFormats[] = {
     {FormatId::kQ8G32, 8, 0, 32, 128, Scales::kHalf},
     {FormatId::kGgufQ4_0, 4, 0, 32, 8, Scales::kHalf},
     {FormatId::kGgufQ8_0, 8, 0, 32, 128, Scales::kHalf},
-    {FormatId::kGgufQ4K, 4, 0, 256, 0, Scales::kQ4K},
-    {FormatId::kGgufQ6K, 4, 2, 256, 32, Scales::kQ6K},
+    {FormatId::kGgufQ4K, 4, 0, 32, 0, Scales::kQ4K},
+    {FormatId::kGgufQ6K, 4, 2, 16, 32, Scales::kQ6K},
 };
 
 const PanelFormat* find(FormatId id) {
@@ -41,23 +40,25 @@ const PanelFormat* find(FormatId id) {
   return nullptr;
 }
 
-uint64_t scale_bytes(Scales scales) {
-  switch (scales) {
+uint64_t block_cols(const PanelFormat& f) { return f.scales == Scales::kHalf ? 128 : 256; }
+
+uint64_t scale_bytes(const PanelFormat& f) {
+  switch (f.scales) {
     case Scales::kHalf:
-      return 2 * kPanelRows;
+      return block_cols(f) / f.group_cols * 2 * kPanelRows;
     case Scales::kQ4K:
       return 4 * kStepBytes;
     case Scales::kQ6K:
-      return 4 * kStepBytes + 2 * kPanelRows;
+      return 5 * kStepBytes;  // the last half line is zero
   }
   return 0;
 }
 
-// Codes of one row, as `codes`, into its lane of a panel.
+// One block's codes of one row, as `codes`, into its lane.
 void scatter_codes(const PanelFormat& f, const PanelShape& shape, const uint8_t* codes,
-                   std::byte* panel, uint64_t lane) {
-  const uint64_t steps = shape.blocks * shape.block_cols / 4;
-  std::byte* to = panel + 4 * lane;
+                   std::byte* block, uint64_t lane) {
+  const uint64_t steps = shape.block_cols / 4;
+  std::byte* to = block + 4 * lane;
   if (f.low_bits == 8) {
     for (uint64_t s = 0; s < steps; ++s) std::memcpy(to + s * kStepBytes, codes + 4 * s, 4);
     return;
@@ -76,55 +77,67 @@ void scatter_codes(const PanelFormat& f, const PanelShape& shape, const uint8_t*
           load_le<uint32_t>(reinterpret_cast<const std::byte*>(codes + 4 * (s + i)));
       word |= (step >> 4 & 0x0f0f0f0fu) << (static_cast<uint64_t>(f.high_bits) * i);
     }
-    store_le(to + shape.high_at + s / n * kStepBytes, word);
+    store_le(to + shape.code_bytes + s / n * kStepBytes, word);
   }
 }
 
-// Column c of a lane, as scatter_codes put it there.
-int gather_code(const PanelFormat& f, const PanelShape& shape, const std::byte* panel,
+// Column `col` of a block's lane, as scatter_codes put it there.
+int gather_code(const PanelFormat& f, const PanelShape& shape, const std::byte* block,
                 uint64_t lane, uint64_t col) {
   const uint64_t s = col / 4;
-  const std::byte* from = panel + 4 * lane + col % 4;
+  const std::byte* from = block + 4 * lane + col % 4;
   if (f.low_bits == 8) return std::to_integer<int>(from[s * kStepBytes]);
-  int code = std::to_integer<int>(from[s / 2 * kStepBytes]) >> (s % 2 * 4) & 15;
+  const int code = std::to_integer<int>(from[s / 2 * kStepBytes]) >> (s % 2 * 4) & 15;
   if (f.high_bits == 0) return code;
   const uint64_t n = 8 / static_cast<uint64_t>(f.high_bits);
-  const int high = std::to_integer<int>(from[shape.high_at + s / n * kStepBytes]) >>
+  const int high = std::to_integer<int>(from[shape.code_bytes + s / n * kStepBytes]) >>
                        (static_cast<uint64_t>(f.high_bits) * (s % n)) &
                    ((1 << f.high_bits) - 1);
   return code | high << 4;
 }
 
-// Row `row`'s scales of every block into its lane.
-void scatter_scales(const PanelFormat& f, const PanelShape& shape, const std::byte* object,
-                    Geometry g, uint64_t row, std::byte* panel, uint64_t lane) {
+// Where a row's scales are stored, and from group to group (or super-block to super-block).
+struct StoredScales {
+  const std::byte* first;
+  uint64_t stride;
+  uint64_t count;
+};
+StoredScales stored_scales(const PanelFormat& f, const std::byte* object, Geometry g,
+                           uint64_t row) {
   const Planes planes = format(f.id).planes(g);
   const Plane& plane = planes.plane[planes.count - 1];  // of scales, or the only one
-  const std::byte* from = object + plane.offset + row * plane.row_bytes;
-  std::byte* to = panel + shape.scale_at;
-  for (uint64_t b = 0; b < shape.blocks; ++b, to += shape.scale_bytes) {
-    switch (f.scales) {
-      case Scales::kHalf: {
-        // GGUF blocks begin with their scale; row-split scales lie side by side.
-        const uint64_t stride =
-            planes.count == 1 ? f.block_cols * static_cast<uint64_t>(f.low_bits) / 8 + 2 : 2;
-        std::memcpy(to + 2 * lane, from + b * stride, 2);
-        break;
-      }
-      case Scales::kQ4K: {
-        const std::byte* block = from + b * 144;
-        for (uint64_t w = 0; w < 3; ++w)
-          std::memcpy(to + kStepBytes * w + 4 * lane, block + 4 + 4 * w, 4);
-        std::memcpy(to + 3 * kStepBytes + 4 * lane, block, 4);
-        break;
-      }
-      case Scales::kQ6K: {
-        const std::byte* block = from + b * 210;
-        for (uint64_t w = 0; w < 4; ++w)
-          std::memcpy(to + kStepBytes * w + 4 * lane, block + 192 + 4 * w, 4);
-        std::memcpy(to + 4 * kStepBytes + 2 * lane, block + 208, 2);
-        break;
-      }
+  const std::byte* first = object + plane.offset + row * plane.row_bytes;
+  // Row-split scales lie side by side; GGUF blocks hold their own.
+  const uint64_t stride =
+      planes.count > 1
+          ? 2
+          : static_cast<uint64_t>(format(f.id).bits_per_weight * format(f.id).group / 8);
+  return {first, stride, plane.row_bytes / stride};
+}
+
+// Block b's scales of a row into its lane.
+void scatter_scales(const PanelFormat& f, const StoredScales& from, uint64_t b, std::byte* to,
+                    uint64_t lane) {
+  switch (f.scales) {
+    case Scales::kHalf: {
+      const uint64_t groups = block_cols(f) / f.group_cols;
+      for (uint64_t g = 0; g < groups && b * groups + g < from.count; ++g)
+        std::memcpy(to + 32 * g + 2 * lane, from.first + (b * groups + g) * from.stride, 2);
+      return;
+    }
+    case Scales::kQ4K: {
+      const std::byte* block = from.first + b * from.stride;
+      for (uint64_t w = 0; w < 3; ++w)
+        std::memcpy(to + kStepBytes * w + 4 * lane, block + 4 + 4 * w, 4);
+      std::memcpy(to + 3 * kStepBytes + 4 * lane, block, 4);
+      return;
+    }
+    case Scales::kQ6K: {
+      const std::byte* block = from.first + b * from.stride;
+      for (uint64_t w = 0; w < 4; ++w)
+        std::memcpy(to + kStepBytes * w + 4 * lane, block + 192 + 4 * w, 4);
+      std::memcpy(to + 4 * kStepBytes + 2 * lane, block + 208, 2);
+      return;
     }
   }
 }
@@ -135,15 +148,14 @@ float half_at(const std::byte* p) { return fp16_to_f32(load_le<uint16_t>(p)); }
 struct GroupScale {
   float scale = 0, low = 0;
 };
-GroupScale group_scale(const PanelFormat& f, const PanelShape& shape, const std::byte* panel,
-                       uint64_t lane, uint64_t col) {
-  const std::byte* at = panel + shape.scale_at + col / f.block_cols * shape.scale_bytes;
-  const uint64_t in_block = col % f.block_cols;
+GroupScale group_scale(const PanelFormat& f, const PanelShape& shape, const std::byte* block,
+                       uint64_t lane, uint64_t in_block) {
+  const std::byte* at = block + shape.code_bytes + shape.high_bytes;
+  const uint64_t u = in_block / f.group_cols;
   switch (f.scales) {
     case Scales::kHalf:
-      return {half_at(at + 2 * lane), 0};
+      return {half_at(at + 32 * u + 2 * lane), 0};
     case Scales::kQ4K: {
-      const uint64_t u = in_block / 32;
       const auto field = [&](uint64_t i) {
         return std::to_integer<int>(at[i / 4 * kStepBytes + 4 * lane + i % 4]);
       };
@@ -153,16 +165,11 @@ GroupScale group_scale(const PanelFormat& f, const PanelShape& shape, const std:
       return {half_at(d) * static_cast<float>(scale), half_at(d + 2) * static_cast<float>(least)};
     }
     case Scales::kQ6K: {
-      const uint64_t u = in_block / 16;
       const auto scale = load_le<int8_t>(at + u / 4 * kStepBytes + 4 * lane + u % 4);
       return {half_at(at + 4 * kStepBytes + 2 * lane) * static_cast<float>(scale), 0};
     }
   }
   return {};
-}
-
-uint64_t group_cols(const PanelFormat& f) {
-  return f.scales == Scales::kQ4K ? 32 : f.scales == Scales::kQ6K ? 16 : f.block_cols;
 }
 
 }  // namespace
@@ -173,19 +180,15 @@ PanelShape panel_shape(FormatId id, uint64_t cols) {
   const PanelFormat* f = find(id);
   FLARE_ASSERT(f != nullptr);
   PanelShape shape;
-  shape.block_cols = f->block_cols;
-  shape.blocks = checked_align_up(cols, f->block_cols, "row") / f->block_cols;
+  shape.block_cols = block_cols(*f);
+  shape.blocks = checked_align_up(cols, shape.block_cols, "row") / shape.block_cols;
   shape.low_bits = f->low_bits;
   shape.high_bits = f->high_bits;
-  shape.code_bytes = f->block_cols * kPanelRows * static_cast<uint64_t>(f->low_bits) / 8;
-  shape.high_bytes = f->block_cols * kPanelRows * static_cast<uint64_t>(f->high_bits) / 8;
-  shape.scale_bytes = scale_bytes(f->scales);
-  shape.high_at = checked_mul(shape.blocks, shape.code_bytes, "panel");
-  shape.scale_at =
-      checked_add(shape.high_at, checked_mul(shape.blocks, shape.high_bytes, "panel"), "panel");
-  shape.bytes = checked_align_up(
-      checked_add(shape.scale_at, checked_mul(shape.blocks, shape.scale_bytes, "panel"), "panel"),
-      kLine, "panel");
+  shape.code_bytes = shape.block_cols * kPanelRows * static_cast<uint64_t>(f->low_bits) / 8;
+  shape.high_bytes = shape.block_cols * kPanelRows * static_cast<uint64_t>(f->high_bits) / 8;
+  shape.scale_bytes = scale_bytes(*f);
+  shape.block_bytes = shape.code_bytes + shape.high_bytes + shape.scale_bytes;
+  shape.bytes = checked_mul(shape.blocks, shape.block_bytes, "panel");
   return shape;
 }
 
@@ -200,17 +203,20 @@ void pack_panels(FormatId id, const std::byte* object, Geometry g, uint64_t begi
   const PanelFormat& f = *find(id);
   const PanelShape shape = panel_shape(id, g.cols);
   const Format& stored = format(id);
-  // Row-split rows are stored up to a multiple of 128 columns.
-  std::vector<uint8_t> codes(checked_align_up(shape.blocks * shape.block_cols, 128, "row"));
+  // Columns that are stored as padding, or not at all.
+  std::vector<uint8_t> codes(shape.blocks * shape.block_cols);
   for (uint64_t p = begin; p < end; ++p, out += shape.bytes) {
-    std::memset(out + shape.scale_at, 0, shape.bytes - shape.scale_at);
+    std::memset(out, 0, shape.bytes);
     const uint64_t rows = std::min(kPanelRows, g.rows - p * kPanelRows);
-    if (rows < kPanelRows) std::memset(out, 0, shape.scale_at);
     for (uint64_t lane = 0; lane < rows; ++lane) {
       const uint64_t row = p * kPanelRows + lane;
       stored.codes(object, g, row, codes.data());
-      scatter_codes(f, shape, codes.data(), out, lane);
-      scatter_scales(f, shape, object, g, row, out, lane);
+      const StoredScales scales = stored_scales(f, object, g, row);
+      std::byte* block = out;
+      for (uint64_t b = 0; b < shape.blocks; ++b, block += shape.block_bytes) {
+        scatter_codes(f, shape, codes.data() + b * shape.block_cols, block, lane);
+        scatter_scales(f, scales, b, block + shape.code_bytes + shape.high_bytes, lane);
+      }
     }
   }
 }
@@ -219,15 +225,16 @@ void decode_panels(FormatId id, const std::byte* panels, Geometry g, uint64_t ro
                    uint64_t n_cols, float* out) {
   const PanelFormat& f = *find(id);
   const PanelShape shape = panel_shape(id, g.cols);
-  const uint64_t group = group_cols(f);
-  FLARE_ASSERT(row < g.rows && col % group == 0 && col <= g.cols && n_cols <= g.cols - col);
+  FLARE_ASSERT(row < g.rows && col % f.group_cols == 0 && col <= g.cols && n_cols <= g.cols - col);
   const std::byte* panel = panels + row / kPanelRows * shape.bytes;
   const uint64_t lane = row % kPanelRows;
-  for (uint64_t done = 0; done < n_cols; done += group) {
-    const GroupScale s = group_scale(f, shape, panel, lane, col + done);
-    const uint64_t n = std::min(group, n_cols - done);
+  for (uint64_t done = 0; done < n_cols; done += f.group_cols) {
+    const std::byte* block = panel + (col + done) / shape.block_cols * shape.block_bytes;
+    const uint64_t in_block = (col + done) % shape.block_cols;
+    const GroupScale s = group_scale(f, shape, block, lane, in_block);
+    const uint64_t n = std::min(f.group_cols, n_cols - done);
     for (uint64_t i = 0; i < n; ++i) {
-      const int code = gather_code(f, shape, panel, lane, col + done + i) - f.offset;
+      const int code = gather_code(f, shape, block, lane, in_block + i) - f.offset;
       const float value = s.scale * static_cast<float>(code);
       out[done + i] = f.scales == Scales::kQ4K ? value - s.low : value;
     }

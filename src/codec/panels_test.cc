@@ -64,7 +64,7 @@ TEST(Panels, EveryRowDecodesToTheBitsOfTheStoredForm) {
 // Bit by bit from the stored codes of the oracle, for one format with high bits.
 TEST(Panels, BytesStandWhereTheHeaderSays) {
   const OracleFormat& f = kOracleQ6;
-  const Geometry g{20, 128};
+  const Geometry g{20, 256};
   const auto code = [](uint64_t r, uint64_t c) {
     return static_cast<int>((r * 7 + c * 5) % 64) - 32;
   };
@@ -74,21 +74,18 @@ TEST(Panels, BytesStandWhereTheHeaderSays) {
   const ByteVector object = oracle_pack(f, g.rows, g.cols, code, scale);
   ByteVector panels(panels_bytes(f.id, g));
   pack_panels(f.id, object.data(), g, 0, 2, panels.data());
-  const uint64_t codes = 2 * 512, high = 2 * 256, scales = 2 * 32;
-  ASSERT_EQ(panel_shape(f.id, g.cols).bytes, codes + high + scales);
-  for (uint64_t r = 0; r < g.rows; ++r) {
-    const std::byte* panel = panels.data() + r / 16 * (codes + high + scales);
-    const uint64_t lane = r % 16;
+  const uint64_t codes = 1024, high = 512, scales = 64;  // of a block of 128 columns
+  ASSERT_EQ(panel_shape(f.id, g.cols).bytes, 2 * (codes + high + scales));
+  for (uint64_t r = 0; r < g.rows; ++r)
     for (uint64_t c = 0; c < g.cols; ++c) {
-      const uint64_t step = c / 4;
-      const auto low = std::to_integer<int>(panel[step / 2 * 64 + 4 * lane + c % 4]);
-      const auto top = std::to_integer<int>(panel[codes + step / 4 * 64 + 4 * lane + c % 4]);
+      const std::byte* block = panels.data() + (r / 16 * 2 + c / 128) * (codes + high + scales);
+      const uint64_t lane = r % 16, step = c % 128 / 4, group = c % 128 / 64;
+      const auto low = std::to_integer<int>(block[step / 2 * 64 + 4 * lane + c % 4]);
+      const auto top = std::to_integer<int>(block[codes + step / 4 * 64 + 4 * lane + c % 4]);
       const int value = (step % 2 == 0 ? low & 15 : low >> 4) | (top >> (2 * (step % 4)) & 3) << 4;
       ASSERT_EQ(value, code(r, c) + 32) << r << ", " << c;
+      ASSERT_EQ(load_le<uint16_t>(block + codes + high + 32 * group + 2 * lane), scale(r, c / 64));
     }
-    for (uint64_t group = 0; group < 2; ++group)
-      ASSERT_EQ(load_le<uint16_t>(panel + codes + high + 32 * group + 2 * lane), scale(r, group));
-  }
 }
 
 }  // namespace

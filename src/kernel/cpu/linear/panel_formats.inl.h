@@ -30,13 +30,15 @@ inline F widen_half(I words) {
 template <int kGroupCols, int kLow, int kHigh, int kOffset>
 struct HalfScaled {
   static constexpr int kGroup = kGroupCols;
-  static constexpr int kBlockGroups = 1;
+  static constexpr int kBlockGroups = 128 / kGroupCols;
   static constexpr int kLowBits = kLow;
   static constexpr int kHighBits = kHigh;
   static constexpr int kOffsetBits = kOffset;
   static constexpr bool kHasLow = false;
   static void block_scales(const std::byte* at, int lane, F* scale, F*) {
-    scale[0] = load_half(reinterpret_cast<const uint16_t*>(at) + lane);
+    unrolled<0, kBlockGroups>([&](auto g) {
+      scale[g.value] = load_half(reinterpret_cast<const uint16_t*>(at + 32 * g.value) + lane);
+    });
   }
 };
 using PanelQ4G64 = HalfScaled<64, 4, 0, 3>;
@@ -96,6 +98,13 @@ template <typename P>
 inline constexpr int kGroupCodeBytes = P::kGroup * 2 * P::kLowBits;
 template <typename P>
 inline constexpr int kGroupHighBytes = P::kGroup * 2 * P::kHighBits;
+template <typename P>
+inline constexpr int kBlockCodeBytes = P::kBlockGroups * kGroupCodeBytes<P>;
+template <typename P>
+inline constexpr int kBlockHighBytes = P::kBlockGroups * kGroupHighBytes<P>;
+// A group's share of its block's bytes, for prefetching: a few bytes more at most.
+template <typename P>
+inline constexpr int kGroupShare = kGroupCodeBytes<P> + kGroupHighBytes<P> + 32;
 
 // Step S of a group as unsigned bytes. `codes` and `high` point at the group's first byte of the
 // vector's first lane.

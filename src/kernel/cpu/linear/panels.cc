@@ -10,6 +10,7 @@ namespace linear {
 namespace {
 
 constexpr int64_t kBlockMultiple = 48;  // a multiple of every block of rows of x
+constexpr int64_t kBlockCols = 128;     // rows of panels are padded to multiples of this
 constexpr int64_t kLine = 64;
 constexpr int64_t kCodeBytes = 640 << 10;  // of x̂ that are to stay in L2
 constexpr int64_t kMostRowsAtOnce = 528;
@@ -38,7 +39,7 @@ class Carver {
 Quantised carve_quantised(Carver& carver, int64_t rows, int64_t k, int64_t group) {
   Quantised q;
   q.group = group;
-  q.groups = align_up(k, group) / group;
+  q.groups = align_up(k, kBlockCols) / group;
   q.stride = align_up(q.groups * group, kLine) + kStridePadding;
   q.codes = carver.take<int8_t>(rows * q.stride);
   q.scales = carver.take<float>(rows * q.groups);
@@ -56,7 +57,7 @@ void carve_shared(Carver& carver, PanelProblem& p) {
 PanelScratch carve_scratch(Carver& carver, const PanelProblem& p) {
   PanelScratch s;
   const int64_t k = p.problem.k;
-  s.row = carver.take<float>(align_up(k, kGroupWidths[0]));
+  s.row = carver.take<float>(align_up(k, kBlockCols));
   const int64_t own_rows = std::min(p.problem.n_rows, kOwnElements / k);
   for (int w = 0; w < kWidths; ++w)
     if (p.is_wanted[w]) s.own[w] = carve_quantised(carver, own_rows, k, kGroupWidths[w]);

@@ -145,14 +145,12 @@ inline void prefetch(const std::byte* from, int64_t bytes) {
     _mm_prefetch(reinterpret_cast<const char*>(from + i), _MM_HINT_T0);
 }
 
-// Where one panel's planes go on, for vectors of its lanes from one lane on.
+// A block of one panel, for vectors of its lanes from one lane on.
 struct PanelCursor {
-  PanelCursor(const PanelRef& panel, int lane)
-      : codes(panel.data + 4 * lane),
-        high(codes + panel.segment->shape.high_at),
-        scales(panel.data + panel.segment->shape.scale_at),
-        ahead(panel.data + kAhead) {}
-  const std::byte *codes, *high, *scales, *ahead;
+  PanelCursor(const PanelRef& panel, int lane) : block(panel.data), codes(block + 4 * lane) {}
+  const std::byte* block;
+  const std::byte* codes;  // and high bits of the group at hand
+  const std::byte* high = nullptr;
 };
 
 // kPanels panels over R rows from t on, of which n <= R are there. out[p][t][lane].
@@ -160,8 +158,6 @@ template <typename P, int kPanels, int R>
 inline void stream_lanes(const PanelRef* panels, int lane, const Quantised& q, int64_t t, int64_t n,
                          float* const* out) {
   const codec::PanelShape& shape = panels[0].segment->shape;
-  constexpr int64_t kGroupBytes =
-      kGroupCodeBytes<P> + kGroupHighBytes<P> + (P::kBlockGroups == 1 ? 32 : 0);
   const Rows<R> rows(q, t, n);
   const int8_t* x = rows.codes;
   const float* x_scales = rows.scales;
@@ -173,9 +169,12 @@ inline void stream_lanes(const PanelRef* panels, int lane, const Quantised& q, i
   for (uint64_t b = 0; b < shape.blocks; ++b) {
     F scale[kPanels * P::kBlockGroups], low[P::kHasLow ? kPanels * P::kBlockGroups : 1];
     unrolled<0, kPanels>([&](auto p) FLARE_INLINE_LAMBDA {
-      P::block_scales(at[p.value].scales, lane, scale + p.value * P::kBlockGroups,
+      PanelCursor& cursor = at[p.value];
+      cursor.codes = cursor.block + 4 * lane;
+      cursor.high = cursor.codes + kBlockCodeBytes<P>;
+      P::block_scales(cursor.block + kBlockCodeBytes<P> + kBlockHighBytes<P>, lane,
+                      scale + p.value * P::kBlockGroups,
                       low + (P::kHasLow ? p.value * P::kBlockGroups : 0));
-      at[p.value].scales += shape.scale_bytes;
     });
     for (int g = 0; g < P::kBlockGroups; ++g) {
       I dots[kPanels * R];
@@ -198,8 +197,7 @@ inline void stream_lanes(const PanelRef* panels, int lane, const Quantised& q, i
       unrolled<0, kPanels>([&](auto p) FLARE_INLINE_LAMBDA {
         PanelCursor& cursor = at[p.value];
         if (lane == 0) {
-          prefetch(cursor.ahead, kGroupBytes);
-          cursor.ahead += kGroupBytes;
+          prefetch(cursor.block + kAhead + g * kGroupShare<P>, kGroupShare<P>);
         }
         cursor.codes += kGroupCodeBytes<P>;
         cursor.high += kGroupHighBytes<P>;
@@ -207,6 +205,8 @@ inline void stream_lanes(const PanelRef* panels, int lane, const Quantised& q, i
       x += P::kGroup;
       ++x_scales, ++neg_sums, ++neg_scaled;
     }
+    unrolled<0, kPanels>([&](auto p)
+                             FLARE_INLINE_LAMBDA { at[p.value].block += shape.block_bytes; });
   }
   unrolled<0, kPanels * R>([&](auto i) FLARE_INLINE_LAMBDA {
     constexpr int r = i.value % R;
@@ -296,18 +296,17 @@ inline void unpack_slice(const PanelRef& panel, int64_t col, int64_t n_cols, con
   const codec::PanelShape& shape = panel.segment->shape;
   constexpr int kBlockCols = P::kGroup * P::kBlockGroups;
   for (int lane = 0; lane < kPanelRows; lane += kLanes) {
-    const std::byte* codes = panel.data + col / P::kGroup * kGroupCodeBytes<P> + 4 * lane;
-    const std::byte* high =
-        panel.data + shape.high_at + col / P::kGroup * kGroupHighBytes<P> + 4 * lane;
-    const std::byte* scales =
-        panel.data + shape.scale_at + col / kBlockCols * static_cast<int64_t>(shape.scale_bytes);
+    const std::byte* block =
+        panel.data + col / kBlockCols * static_cast<int64_t>(shape.block_bytes);
     std::byte* out = to.codes + 4 * lane;
     float* out_scales = to.scales + lane;
     float* out_lows = to.lows + lane;
     for (int64_t done = 0; done < n_cols; done += kBlockCols) {
+      const std::byte* codes = block + 4 * lane;
+      const std::byte* high = codes + kBlockCodeBytes<P>;
       F scale[P::kBlockGroups], low[P::kHasLow ? P::kBlockGroups : 1];
-      P::block_scales(scales, lane, scale, low);
-      scales += shape.scale_bytes;
+      P::block_scales(block + kBlockCodeBytes<P> + kBlockHighBytes<P>, lane, scale, low);
+      block += shape.block_bytes;
       for (int g = 0; g < P::kBlockGroups; ++g) {
         store(out_scales, scale[g]);
         out_scales += kPanelRows;

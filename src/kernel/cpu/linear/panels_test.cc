@@ -418,8 +418,9 @@ TEST(LinearPanels, TakeExtremeCodesWithoutSaturation) {
     SCOPED_TRACE(codec::format(id).name);
     Parent parent(id, 16, 512, random);
     const codec::PanelShape shape = codec::panel_shape(id, 512);
-    for (uint64_t i = 0; i < shape.scale_at; ++i)
-      parent.panels[i] = i / 4 % 2 == 0 ? std::byte{0xFF} : std::byte{0x00};  // rows in turns
+    for (uint64_t i = 0; i < shape.bytes; ++i)  // rows in turns; scales stay
+      if (i % shape.block_bytes < shape.code_bytes + shape.high_bytes)
+        parent.panels[i] = i / 4 % 2 == 0 ? std::byte{0xFF} : std::byte{0x00};
     Weight weight;
     weight.add(parent, 0, 16);
     Launch launch;
