@@ -32,5 +32,6 @@
 #define FLARE_TARGET_END FLARE_PRAGMA(GCC pop_options)
 #endif
 
-// Behind the parameters of a lambda: a body that is to be part of the loop around it.
-#define FLARE_INLINE_LAMBDA __attribute__((always_inline))
+// For functions and lambdas (behind their parameters) that are to be part of the loop around them:
+// what they pass by reference then stays in registers.
+#define FLARE_ALWAYS_INLINE __attribute__((always_inline))

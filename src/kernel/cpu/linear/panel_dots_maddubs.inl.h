@@ -14,43 +14,44 @@ inline I step_products(I codes, I magnitudes, I x) {
 }
 
 template <typename P, int kPanels, int R, typename Cursor>
-inline void group_dots(const Cursor* at, const int8_t* x, const int64_t* row, I* dots) {
+FLARE_ALWAYS_INLINE inline void group_dots(const Cursor* at, const int8_t* x, const int64_t* row,
+                                           I* dots) {
   static_assert(kPanels == 1);
   constexpr bool kSigned = P::kLowBits == 8;
   constexpr int kRun = run_of<P>();
   const I ones = isplat16(1);
-  unrolled<0, P::kGroup / 4, kRun>([&](auto first) FLARE_INLINE_LAMBDA {
+  unrolled<0, P::kGroup / 4, kRun>([&](auto first) FLARE_ALWAYS_INLINE {
     I pairs[R];
-    unrolled<0, kRun>([&](auto i) FLARE_INLINE_LAMBDA {
+    unrolled<0, kRun>([&](auto i) FLARE_ALWAYS_INLINE {
       constexpr int kStep = first.value + i.value;
       I w = step_codes<P, kStep>(at->codes, at->high);
       if (kSigned) w = xor_(w, isplat(static_cast<int32_t>(0x80808080u)));
       const I magnitudes = kSigned ? iabs8(w) : w;
-      unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+      unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
         const I word = splat_word(x + row[r.value] + 4 * kStep);
         const I products = step_products<kSigned>(w, magnitudes, word);
         pairs[r.value] = i.value == 0 ? products : iadd16(pairs[r.value], products);
       });
     });
-    unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+    unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
       dots[r.value] = iadd(dots[r.value], imadd16(pairs[r.value], ones));
     });
   });
 }
 
 template <typename P, int R>
-inline void tile_dots(const std::byte* w0, const std::byte* w1, const int8_t* x, const int64_t* row,
-                      I* dots0, I* dots1) {
+FLARE_ALWAYS_INLINE inline void tile_dots(const std::byte* w0, const std::byte* w1, const int8_t* x,
+                                          const int64_t* row, I* dots0, I* dots1) {
   constexpr bool kSigned = P::kLowBits == 8;
   constexpr int kRun = run_of<P>();
   const I ones = isplat16(1);
-  unrolled<0, P::kGroup / 4, kRun>([&](auto first) FLARE_INLINE_LAMBDA {
+  unrolled<0, P::kGroup / 4, kRun>([&](auto first) FLARE_ALWAYS_INLINE {
     I pairs0[R], pairs1[R];
-    unrolled<0, kRun>([&](auto i) FLARE_INLINE_LAMBDA {
+    unrolled<0, kRun>([&](auto i) FLARE_ALWAYS_INLINE {
       constexpr int kStep = first.value + i.value;
       const I a = iload(w0 + kStep * 64), b = iload(w1 + kStep * 64);
       const I a_size = kSigned ? iabs8(a) : a, b_size = kSigned ? iabs8(b) : b;
-      unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+      unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
         const I word = splat_word(x + row[r.value] + 4 * kStep);
         const I p0 = step_products<kSigned>(a, a_size, word);
         const I p1 = step_products<kSigned>(b, b_size, word);
@@ -58,7 +59,7 @@ inline void tile_dots(const std::byte* w0, const std::byte* w1, const int8_t* x,
         pairs1[r.value] = i.value == 0 ? p1 : iadd16(pairs1[r.value], p1);
       });
     });
-    unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+    unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
       dots0[r.value] = iadd(dots0[r.value], imadd16(pairs0[r.value], ones));
       dots1[r.value] = iadd(dots1[r.value], imadd16(pairs1[r.value], ones));
     });

@@ -7,18 +7,19 @@ constexpr int kTileRows8 = 6;  // rows of x in a block: 12 sums and 12 totals in
 // dots[p·R + r] += Σ over a group of code·x_r in the panel that cursor p stands in; row r of x is
 // row[r] bytes behind x.
 template <typename P, int kPanels, int R, typename Cursor>
-inline void group_dots(const Cursor* at, const int8_t* x, const int64_t* row, I* dots) {
+FLARE_ALWAYS_INLINE inline void group_dots(const Cursor* at, const int8_t* x, const int64_t* row,
+                                           I* dots) {
   constexpr int kSteps = P::kGroup / 4, kTurn = kSteps < 8 ? kSteps : 8;
   for (int turn = 0; turn < kSteps / kTurn; ++turn) {
     const int code = turn * kTurn * 8 * P::kLowBits, high = turn * kTurn * 8 * P::kHighBits;
-    unrolled<0, kTurn>([&](auto s) FLARE_INLINE_LAMBDA {
+    unrolled<0, kTurn>([&](auto s) FLARE_ALWAYS_INLINE {
       I w[kPanels];
-      unrolled<0, kPanels>([&](auto p) FLARE_INLINE_LAMBDA {
+      unrolled<0, kPanels>([&](auto p) FLARE_ALWAYS_INLINE {
         w[p.value] = step_codes<P, s.value>(at[p.value].codes + code, at[p.value].high + high);
       });
-      unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+      unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
         const I word = splat_word(x + row[r.value] + 4 * (turn * kTurn + s.value));
-        unrolled<0, kPanels>([&](auto p) FLARE_INLINE_LAMBDA {
+        unrolled<0, kPanels>([&](auto p) FLARE_ALWAYS_INLINE {
           I& dot = dots[p.value * R + r.value];
           dot = _mm512_dpbusd_epi32(dot, w[p.value], word);
         });
@@ -29,11 +30,11 @@ inline void group_dots(const Cursor* at, const int8_t* x, const int64_t* row, I*
 
 // The same for two vectors of unpacked codes, 64 bytes from step to step.
 template <typename P, int R>
-inline void tile_dots(const std::byte* w0, const std::byte* w1, const int8_t* x, const int64_t* row,
-                      I* dots0, I* dots1) {
-  unrolled<0, P::kGroup / 4>([&](auto s) FLARE_INLINE_LAMBDA {
+FLARE_ALWAYS_INLINE inline void tile_dots(const std::byte* w0, const std::byte* w1, const int8_t* x,
+                                          const int64_t* row, I* dots0, I* dots1) {
+  unrolled<0, P::kGroup / 4>([&](auto s) FLARE_ALWAYS_INLINE {
     const I a = iload(w0 + s.value * 64), b = iload(w1 + s.value * 64);
-    unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+    unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
       const I word = splat_word(x + row[r.value] + 4 * s.value);
       dots0[r.value] = _mm512_dpbusd_epi32(dots0[r.value], a, word);
       dots1[r.value] = _mm512_dpbusd_epi32(dots1[r.value], b, word);

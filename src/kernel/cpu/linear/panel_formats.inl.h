@@ -13,7 +13,7 @@ struct Constant {
 };
 // body(Constant<kBegin>{}), body(Constant<kBegin + kBy>{}), … below kEnd.
 template <int kBegin, int kEnd, int kBy = 1, typename Body>
-__attribute__((always_inline)) inline void unrolled(const Body& body) {
+FLARE_ALWAYS_INLINE inline void unrolled(const Body& body) {
   if constexpr (kBegin < kEnd) {
     body(Constant<kBegin>{});
     unrolled<kBegin + kBy, kEnd, kBy>(body);
@@ -109,7 +109,7 @@ inline constexpr int kGroupShare = kGroupCodeBytes<P> + kGroupHighBytes<P> + 32;
 // Step S of a group as unsigned bytes. `codes` and `high` point at the group's first byte of the
 // vector's first lane.
 template <typename P, int S>
-inline I step_codes(const std::byte* codes, const std::byte* high) {
+FLARE_ALWAYS_INLINE inline I step_codes(const std::byte* codes, const std::byte* high) {
   if constexpr (P::kLowBits == 8) return iload(codes + S * 64);
   const I pair = iload(codes + S / 2 * 64);
   const I nibbles = isplat(0x0f0f0f0f);

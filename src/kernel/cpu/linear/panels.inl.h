@@ -9,9 +9,10 @@
 inline void quantise_row(const float* x, int64_t k, const Quantised& q, int64_t t) {
   int8_t* codes = q.codes + t * q.stride;
   for (int64_t g = 0; g < q.groups; ++g, codes += q.group) {
-    const float* values = x + g * q.group;
     float padded[64];
-    const int64_t n_real = k - g * q.group;
+    const int64_t begin = g * q.group < k ? g * q.group : k;
+    const int64_t n_real = k - begin;
+    const float* values = x + begin;
     if (n_real < q.group) {
       __builtin_memset(padded, 0, sizeof padded);
       __builtin_memcpy(padded, values, static_cast<size_t>(n_real) * 4);
@@ -165,10 +166,10 @@ inline void stream_lanes(const PanelRef* panels, int lane, const Quantised& q, i
   const float* neg_scaled = rows.neg_scaled;
   PanelCursor at[2] = {{panels[0], lane}, {panels[kPanels - 1], lane}};
   F totals[kPanels * R];
-  unrolled<0, kPanels * R>([&](auto i) FLARE_INLINE_LAMBDA { totals[i.value] = zero(); });
+  unrolled<0, kPanels * R>([&](auto i) FLARE_ALWAYS_INLINE { totals[i.value] = zero(); });
   for (uint64_t b = 0; b < shape.blocks; ++b) {
     F scale[kPanels * P::kBlockGroups], low[P::kHasLow ? kPanels * P::kBlockGroups : 1];
-    unrolled<0, kPanels>([&](auto p) FLARE_INLINE_LAMBDA {
+    unrolled<0, kPanels>([&](auto p) FLARE_ALWAYS_INLINE {
       PanelCursor& cursor = at[p.value];
       cursor.codes = cursor.block + 4 * lane;
       cursor.high = cursor.codes + kBlockCodeBytes<P>;
@@ -178,15 +179,15 @@ inline void stream_lanes(const PanelRef* panels, int lane, const Quantised& q, i
     });
     for (int g = 0; g < P::kBlockGroups; ++g) {
       I dots[kPanels * R];
-      unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+      unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
         const I first = first_dot<P>(neg_sums + rows.meta[r.value]);
         unrolled<0, kPanels>([&](auto p)
-                                 FLARE_INLINE_LAMBDA { dots[p.value * R + r.value] = first; });
+                                 FLARE_ALWAYS_INLINE { dots[p.value * R + r.value] = first; });
       });
       group_dots<P, kPanels, R>(at, x, rows.code, dots);
-      unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+      unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
         const F x_scale = splat(x_scales[rows.meta[r.value]]);
-        unrolled<0, kPanels>([&](auto p) FLARE_INLINE_LAMBDA {
+        unrolled<0, kPanels>([&](auto p) FLARE_ALWAYS_INLINE {
           constexpr int i = p.value * R + r.value;
           const int group = p.value * P::kBlockGroups + g;
           totals[i] = mul_add(to_float(dots[i]), mul(scale[group], x_scale), totals[i]);
@@ -194,7 +195,7 @@ inline void stream_lanes(const PanelRef* panels, int lane, const Quantised& q, i
             totals[i] = mul_add(low[group], splat(neg_scaled[rows.meta[r.value]]), totals[i]);
         });
       });
-      unrolled<0, kPanels>([&](auto p) FLARE_INLINE_LAMBDA {
+      unrolled<0, kPanels>([&](auto p) FLARE_ALWAYS_INLINE {
         PanelCursor& cursor = at[p.value];
         if (lane == 0) {
           prefetch(cursor.block + kAhead + g * kGroupShare<P>, kGroupShare<P>);
@@ -206,9 +207,9 @@ inline void stream_lanes(const PanelRef* panels, int lane, const Quantised& q, i
       ++x_scales, ++neg_sums, ++neg_scaled;
     }
     unrolled<0, kPanels>([&](auto p)
-                             FLARE_INLINE_LAMBDA { at[p.value].block += shape.block_bytes; });
+                             FLARE_ALWAYS_INLINE { at[p.value].block += shape.block_bytes; });
   }
-  unrolled<0, kPanels * R>([&](auto i) FLARE_INLINE_LAMBDA {
+  unrolled<0, kPanels * R>([&](auto i) FLARE_ALWAYS_INLINE {
     constexpr int r = i.value % R;
     if (r < n) store(out[i.value / R] + (t + r) * kPanelRows + lane, totals[i.value]);
   });
@@ -346,25 +347,25 @@ inline void tile_rows(const TileOperands& o, const Quantised& q, int64_t t, int6
   const int32_t* neg_sums = rows.neg_sums + group;
   const float* neg_scaled = rows.neg_scaled + group;
   F totals0[R], totals1[R];
-  unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+  unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
     totals0[r.value] = load(o.totals0 + r.value * kTotals);
     totals1[r.value] = load(o.totals1 + r.value * kTotals);
   });
   for (int64_t g = 0; g < n_groups; ++g) {
     I dots0[R], dots1[R];
-    unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+    unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
       dots0[r.value] = dots1[r.value] = first_dot<P>(neg_sums + rows.meta[r.value]);
     });
     tile_dots<P, R>(w0, w1, x, rows.code, dots0, dots1);
     const F s0 = load(o.scales0 + g * kPanelRows), s1 = load(o.scales1 + g * kPanelRows);
-    unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+    unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
       const F x_scale = splat(x_scales[rows.meta[r.value]]);
       totals0[r.value] = mul_add(to_float(dots0[r.value]), mul(s0, x_scale), totals0[r.value]);
       totals1[r.value] = mul_add(to_float(dots1[r.value]), mul(s1, x_scale), totals1[r.value]);
     });
     if constexpr (P::kHasLow) {
       const F low0 = load(o.lows0 + g * kPanelRows), low1 = load(o.lows1 + g * kPanelRows);
-      unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+      unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
         const F sum = splat(neg_scaled[rows.meta[r.value]]);
         totals0[r.value] = mul_add(low0, sum, totals0[r.value]);
         totals1[r.value] = mul_add(low1, sum, totals1[r.value]);
@@ -375,7 +376,7 @@ inline void tile_rows(const TileOperands& o, const Quantised& q, int64_t t, int6
     x += P::kGroup;
     ++x_scales, ++neg_sums, ++neg_scaled;
   }
-  unrolled<0, R>([&](auto r) FLARE_INLINE_LAMBDA {
+  unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
     if (r.value >= n) return;
     store(o.totals0 + r.value * kTotals, totals0[r.value]);
     store(o.totals1 + r.value * kTotals, totals1[r.value]);
