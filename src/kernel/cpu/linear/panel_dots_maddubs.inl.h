@@ -3,7 +3,6 @@
 // 8-bit codes have magnitudes up to 128: |w|·(±x), a step at a time.
 
 constexpr bool kSignedCodes = true;
-constexpr bool kStreamsTwoPanels = false;
 constexpr int kTileRows8 = 3;
 
 // One step's products added to pairs; `magnitudes` are the codes, or their absolute values where
@@ -13,10 +12,9 @@ inline I step_products(I codes, I magnitudes, I x) {
   return imaddubs(magnitudes, kSigned ? isign8(x, codes) : x);
 }
 
-template <typename P, int kPanels, int R, typename Cursor>
-FLARE_ALWAYS_INLINE inline void group_dots(const Cursor* at, const int8_t* x, const int64_t* row,
-                                           I* dots) {
-  static_assert(kPanels == 1);
+template <typename P, int R>
+FLARE_ALWAYS_INLINE inline void group_dots(const std::byte* codes, const std::byte* high,
+                                           const int8_t* x, const int64_t* row, I* dots) {
   constexpr bool kSigned = P::kLowBits == 8;
   constexpr int kRun = run_of<P>();
   const I ones = isplat16(1);
@@ -24,7 +22,7 @@ FLARE_ALWAYS_INLINE inline void group_dots(const Cursor* at, const int8_t* x, co
     I pairs[R];
     unrolled<0, kRun>([&](auto i) FLARE_ALWAYS_INLINE {
       constexpr int kStep = first.value + i.value;
-      I w = step_codes<P, kStep>(at->codes, at->high);
+      I w = step_codes<P, kStep>(codes, high);
       if (kSigned) w = xor_(w, isplat(static_cast<int32_t>(0x80808080u)));
       const I magnitudes = kSigned ? iabs8(w) : w;
       unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {

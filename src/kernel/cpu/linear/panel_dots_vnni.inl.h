@@ -1,28 +1,20 @@
 // Int8 dot products with vpdpbusd: unsigned weights, signed activations, 32 bits.
 
 constexpr bool kSignedCodes = false;  // 8-bit codes stay unsigned
-constexpr bool kStreamsTwoPanels = true;
-constexpr int kTileRows8 = 6;  // rows of x in a block: 12 sums and 12 totals in registers
+constexpr int kTileRows8 = 6;         // rows of x in a block: 12 sums and 12 totals in registers
 
-// dots[p·R + r] += Σ over a group of code·x_r in the panel that cursor p stands in; row r of x is
-// row[r] bytes behind x.
-template <typename P, int kPanels, int R, typename Cursor>
-FLARE_ALWAYS_INLINE inline void group_dots(const Cursor* at, const int8_t* x, const int64_t* row,
-                                           I* dots) {
+// dots[r] += Σ over a group of code·x_r; row r of x is row[r] bytes behind x.
+template <typename P, int R>
+FLARE_ALWAYS_INLINE inline void group_dots(const std::byte* codes, const std::byte* high,
+                                           const int8_t* x, const int64_t* row, I* dots) {
   constexpr int kSteps = P::kGroup / 4, kTurn = kSteps < 8 ? kSteps : 8;
   for (int turn = 0; turn < kSteps / kTurn; ++turn) {
-    const int code = turn * kTurn * 8 * P::kLowBits, high = turn * kTurn * 8 * P::kHighBits;
     unrolled<0, kTurn>([&](auto s) FLARE_ALWAYS_INLINE {
-      I w[kPanels];
-      unrolled<0, kPanels>([&](auto p) FLARE_ALWAYS_INLINE {
-        w[p.value] = step_codes<P, s.value>(at[p.value].codes + code, at[p.value].high + high);
-      });
+      const I w = step_codes<P, s.value>(codes + turn * kTurn * 8 * P::kLowBits,
+                                         high + turn * kTurn * 8 * P::kHighBits);
       unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
         const I word = splat_word(x + row[r.value] + 4 * (turn * kTurn + s.value));
-        unrolled<0, kPanels>([&](auto p) FLARE_ALWAYS_INLINE {
-          I& dot = dots[p.value * R + r.value];
-          dot = _mm512_dpbusd_epi32(dot, w[p.value], word);
-        });
+        dots[r.value] = _mm512_dpbusd_epi32(dots[r.value], w, word);
       });
     });
   }

@@ -9,11 +9,9 @@ namespace flare::kernel {
 namespace linear {
 namespace {
 
-constexpr int64_t kBlockMultiple = 48;  // a multiple of every block of rows of x
-constexpr int64_t kBlockCols = 128;     // rows of panels are padded to multiples of this
+constexpr int64_t kMostBlockRows = 8;  // of x, in any level's kernel
+constexpr int64_t kBlockCols = 128;    // rows of panels are padded to multiples of this
 constexpr int64_t kLine = 64;
-constexpr int64_t kCodeBytes = 640 << 10;  // of x̂ that are to stay in L2
-constexpr int64_t kMostRowsAtOnce = 528;
 // Rows a power of two apart would throw each other out of L1.
 constexpr int64_t kStridePadding = 64;
 
@@ -66,9 +64,9 @@ PanelScratch carve_scratch(Carver& carver, const PanelProblem& p) {
   s.slice_scales = carver.take<float>(2 * kPanelRows * kSliceCols / 16);
   s.slice_lows = carver.take<float>(2 * kPanelRows * kSliceCols / 16);
   // In whole blocks of rows: a block reads totals of rows that are not there.
-  const int64_t rows = std::min(rows_at_once(k), align_up(p.problem.n_rows, kBlockMultiple));
-  s.totals = carver.take<float>(rows * 2 * kPanelRows);
-  s.waiting = carver.take<float>(rows * kPanelRows);
+  const int64_t rows = align_up(std::min(kRowsAtOnce, p.problem.n_rows), kMostBlockRows);
+  s.totals = carver.take<float>((kPairsAtOnce * rows + kMostBlockRows) * 2 * kPanelRows);
+  s.waste = carver.take<float>(kMostBlockRows * 2 * kPanelRows);
   return s;
 }
 
@@ -103,15 +101,11 @@ int width_index(codec::FormatId format) {
   }
 }
 
-int64_t rows_at_once(int64_t k) {
-  const int64_t fitting = kCodeBytes / k / kBlockMultiple * kBlockMultiple;
-  return std::clamp(fitting, kBlockMultiple, kMostRowsAtOnce);
-}
-
 PanelProblem panel_problem(const LaunchArgs& args) {
   PanelProblem p;
   p.problem = problem_of(args);
   add_segments(*args.operands[1].weight, p);
+  p.padded_k = static_cast<int64_t>(p.segments[0].shape.blocks * p.segments[0].shape.block_cols);
   Carver carver(p.problem.workspace);
   carve_shared(carver, p);
   return p;

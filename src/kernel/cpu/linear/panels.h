@@ -17,6 +17,9 @@ inline constexpr int64_t kPanelRows = 16;
 // Columns of a slice: unpacked, two panels of it and their scales stay in L1. A multiple of every
 // block.
 inline constexpr int64_t kSliceCols = 512;
+// Rows of x and pairs of panels whose slices and totals stay in L2 together.
+inline constexpr int64_t kRowsAtOnce = 264;
+inline constexpr int64_t kPairsAtOnce = 4;
 // Rows that the streaming kernel takes at once.
 inline constexpr int64_t kStreamRows = 8;
 // Elements of x̂ up to which every member quantises them for itself.
@@ -60,6 +63,7 @@ struct PanelProblem {
   PanelSegment segments[kMaxPanelSegments];
   int n_segments = 0;
   int64_t n_panels = 0;  // of all segments
+  int64_t padded_k = 0;  // columns of whole blocks
   bool is_wanted[kWidths] = {};
   Quantised shared[kWidths];  // in the launch's workspace
 };
@@ -90,11 +94,8 @@ struct PanelScratch {
   std::byte* slice = nullptr;     // two panels of kSliceCols columns, a byte a code
   float* slice_scales = nullptr;  // [2][kSliceCols / 16][16]
   float* slice_lows = nullptr;    // the same
-  float* totals = nullptr;        // [rows_at_once][2][16]
-  float* waiting = nullptr;       // [rows_at_once][16]
+  float* totals = nullptr;        // [kPairsAtOnce][rows at once][2][16]
+  float* waste = nullptr;         // a block of rows of the same
 };
 PanelScratch scratch_of(const PanelProblem& p, const Member& member);
-// Rows whose codes stay in L2 while all panels pass.
-int64_t rows_at_once(int64_t k);
-
 }  // namespace flare::kernel::linear

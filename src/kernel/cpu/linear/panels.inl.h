@@ -139,147 +139,94 @@ inline void finish_pair(const Problem& p, int64_t t, const PanelPair& pair, cons
 
 // ---- few rows: a panel's bytes pass once
 
-constexpr int64_t kAhead = 4096;  // bytes that are asked for before they are used
+// Bytes that L2 is asked for before they are used. The machine's own prefetchers run too short a
+// way ahead once several rows share a line (bench/README.md).
+constexpr int64_t kAhead = 8192;
 
-inline void prefetch(const std::byte* from, int64_t bytes) {
+FLARE_ALWAYS_INLINE inline void prefetch(const std::byte* from, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64)
-    _mm_prefetch(reinterpret_cast<const char*>(from + i), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(from + i), _MM_HINT_T1);
 }
 
-// A block of one panel, for vectors of its lanes from one lane on.
-struct PanelCursor {
-  PanelCursor(const PanelRef& panel, int lane) : block(panel.data), codes(block + 4 * lane) {}
-  const std::byte* block;
-  const std::byte* codes;  // and high bits of the group at hand
-  const std::byte* high = nullptr;
-};
-
-// kPanels panels over R rows from t on, of which n <= R are there. out[p][t][lane].
-template <typename P, int kPanels, int R>
-inline void stream_lanes(const PanelRef* panels, int lane, const Quantised& q, int64_t t, int64_t n,
-                         float* const* out) {
-  const codec::PanelShape& shape = panels[0].segment->shape;
+// R rows from t on, of which n <= R are there. out[t][lane].
+template <typename P, int R>
+inline void stream_lanes(const PanelRef& panel, int lane, const Quantised& q, int64_t t, int64_t n,
+                         float* out) {
+  const codec::PanelShape& shape = panel.segment->shape;
   const Rows<R> rows(q, t, n);
   const int8_t* x = rows.codes;
   const float* x_scales = rows.scales;
   const int32_t* neg_sums = rows.neg_sums;
   const float* neg_scaled = rows.neg_scaled;
-  PanelCursor at[2] = {{panels[0], lane}, {panels[kPanels - 1], lane}};
-  F totals[kPanels * R];
-  unrolled<0, kPanels * R>([&](auto i) FLARE_ALWAYS_INLINE { totals[i.value] = zero(); });
-  for (uint64_t b = 0; b < shape.blocks; ++b) {
-    F scale[kPanels * P::kBlockGroups], low[P::kHasLow ? kPanels * P::kBlockGroups : 1];
-    unrolled<0, kPanels>([&](auto p) FLARE_ALWAYS_INLINE {
-      PanelCursor& cursor = at[p.value];
-      cursor.codes = cursor.block + 4 * lane;
-      cursor.high = cursor.codes + kBlockCodeBytes<P>;
-      P::block_scales(cursor.block + kBlockCodeBytes<P> + kBlockHighBytes<P>, lane,
-                      scale + p.value * P::kBlockGroups,
-                      low + (P::kHasLow ? p.value * P::kBlockGroups : 0));
-    });
+  F totals[R];
+  unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE { totals[r.value] = zero(); });
+  const std::byte* block = panel.data;
+  for (uint64_t b = 0; b < shape.blocks; ++b, block += shape.block_bytes) {
+    const std::byte* codes = block + 4 * lane;
+    const std::byte* high = codes + kBlockCodeBytes<P>;
+    F scale[P::kBlockGroups], low[P::kHasLow ? P::kBlockGroups : 1];
+    P::block_scales(block + kBlockCodeBytes<P> + kBlockHighBytes<P>, lane, scale, low);
     for (int g = 0; g < P::kBlockGroups; ++g) {
-      I dots[kPanels * R];
+      if (lane == 0) prefetch(block + kAhead + g * kGroupShare<P>, kGroupShare<P>);
+      I dots[R];
       unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
-        const I first = first_dot<P>(neg_sums + rows.meta[r.value]);
-        unrolled<0, kPanels>([&](auto p)
-                                 FLARE_ALWAYS_INLINE { dots[p.value * R + r.value] = first; });
+        dots[r.value] = first_dot<P>(neg_sums + rows.meta[r.value]);
       });
-      group_dots<P, kPanels, R>(at, x, rows.code, dots);
+      group_dots<P, R>(codes, high, x, rows.code, dots);
       unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
-        const F x_scale = splat(x_scales[rows.meta[r.value]]);
-        unrolled<0, kPanels>([&](auto p) FLARE_ALWAYS_INLINE {
-          constexpr int i = p.value * R + r.value;
-          const int group = p.value * P::kBlockGroups + g;
-          totals[i] = mul_add(to_float(dots[i]), mul(scale[group], x_scale), totals[i]);
-          if constexpr (P::kHasLow)
-            totals[i] = mul_add(low[group], splat(neg_scaled[rows.meta[r.value]]), totals[i]);
-        });
+        F& total = totals[r.value];
+        const F both = mul(scale[g], splat(x_scales[rows.meta[r.value]]));
+        total = mul_add(to_float(dots[r.value]), both, total);
+        if constexpr (P::kHasLow)
+          total = mul_add(low[g], splat(neg_scaled[rows.meta[r.value]]), total);
       });
-      unrolled<0, kPanels>([&](auto p) FLARE_ALWAYS_INLINE {
-        PanelCursor& cursor = at[p.value];
-        if (lane == 0) {
-          prefetch(cursor.block + kAhead + g * kGroupShare<P>, kGroupShare<P>);
-        }
-        cursor.codes += kGroupCodeBytes<P>;
-        cursor.high += kGroupHighBytes<P>;
-      });
+      codes += kGroupCodeBytes<P>;
+      high += kGroupHighBytes<P>;
       x += P::kGroup;
       ++x_scales, ++neg_sums, ++neg_scaled;
     }
-    unrolled<0, kPanels>([&](auto p)
-                             FLARE_ALWAYS_INLINE { at[p.value].block += shape.block_bytes; });
   }
-  unrolled<0, kPanels * R>([&](auto i) FLARE_ALWAYS_INLINE {
-    constexpr int r = i.value % R;
-    if (r < n) store(out[i.value / R] + (t + r) * kPanelRows + lane, totals[i.value]);
+  unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
+    if (r.value < n) store(out + (t + r.value) * kPanelRows + lane, totals[r.value]);
   });
 }
 
 // All rows of x, as many at once as registers hold.
-template <typename P, int kPanels, int R = kInt8BlockRows>
-inline void stream_rows(const PanelRef* panels, int lane, const Quantised& q, int64_t t, int64_t n,
-                        float* const* out) {
+template <typename P, int R = kInt8BlockRows>
+inline void stream_rows(const PanelRef& panel, int lane, const Quantised& q, int64_t t, int64_t n,
+                        float* out) {
   if constexpr (R > 1) {
-    if (n <= R / 2) return stream_rows<P, kPanels, R / 2>(panels, lane, q, t, n, out);
+    if (n <= R / 2) return stream_rows<P, R / 2>(panel, lane, q, t, n, out);
   }
-  stream_lanes<P, kPanels, R>(panels, lane, q, t, n, out);
+  stream_lanes<P, R>(panel, lane, q, t, n, out);
 }
 
-// out[p][t][16] = totals of all rows. One row has enough to do with one panel; more rows read
-// their activations once for two.
-inline void stream_panels(const PanelProblem& p, const PanelRef* panels, int n_panels,
-                          const Quantised* x, float* const* out) {
-  const Quantised& q = x[width_index(panels[0].segment->format)];
+// out[t][16] = totals of all rows.
+inline void stream_panel(const PanelProblem& p, const PanelRef& panel, const Quantised* x,
+                         float* out) {
+  const Quantised& q = x[width_index(panel.segment->format)];
   const int64_t n_rows = p.problem.n_rows;
-  with_format(panels[0].segment->format, [&](auto format) {
+  with_format(panel.segment->format, [&](auto format) {
     using P = decltype(format);
     for (int64_t t = 0; t < n_rows; t += kInt8BlockRows)
-      for (int lane = 0; lane < kPanelRows; lane += kLanes) {
-        if constexpr (kStreamsTwoPanels) {
-          if (n_panels == 2 && n_rows > 1) {
-            stream_rows<P, 2>(panels, lane, q, t, n_rows - t, out);
-            continue;
-          }
-        }
-        for (int i = 0; i < n_panels; ++i)
-          stream_rows<P, 1>(panels + i, lane, q, t, n_rows - t, out + i);
-      }
+      for (int lane = 0; lane < kPanelRows; lane += kLanes)
+        stream_rows<P>(panel, lane, q, t, n_rows - t, out);
   });
 }
 
-// What streams together. A row alone takes panels one by one. More rows, and SwiGLU, take panel i
-// and one half of the way on: each half is a stream of its own, which runs on from pair to pair.
-struct StreamUnits {
-  explicit StreamUnits(const PanelProblem& p)
-      : is_paired(is_swiglu(p) || (kStreamsTwoPanels && p.problem.n_rows > 1)),
-        half((p.n_panels + 1) / 2),
-        count(is_paired ? half : p.n_panels) {}
-  PanelPair at(const PanelProblem& p, int64_t i) const {
-    return pair_of(p, i, is_paired ? half + i : p.n_panels);
-  }
-  bool is_paired;
-  int64_t half, count;
-};
-
-inline void stream_unit(const PanelProblem& p, const PanelPair& pair, const Quantised* x) {
-  alignas(64) float totals[2][kStreamRows * kPanelRows];
-  float* const out[2] = {totals[0], totals[1]};
-  const PanelRef* panels = pair.panels;
-  if (pair.count == 2 && panels[0].segment->format == panels[1].segment->format) {
-    stream_panels(p, panels, 2, x, out);
-  } else {
-    for (int i = 0; i < pair.count; ++i) stream_panels(p, panels + i, 1, x, out + i);
-  }
-  for (int64_t t = 0; t < p.problem.n_rows; ++t)
-    finish_pair(p.problem, t, pair, totals[0] + t * kPanelRows, totals[1] + t * kPanelRows);
-}
-
+// Panels one by one; with SwiGLU a gate's and then the up projection's half of the way on.
 inline void run_stream(const PanelProblem& p, const Quantised* x, Member& member) {
-  const StreamUnits units(p);
-  for (Shares shares(units.count, member.count());;) {
+  const int64_t count = is_swiglu(p) ? p.n_panels / 2 : p.n_panels;
+  alignas(64) float totals[2][kStreamRows * kPanelRows];
+  for (Shares shares(count, member.count());;) {
     const Range share = shares.at(member.take());
     if (share.begin == share.end) return;
-    for (int64_t i = share.begin; i < share.end; ++i) stream_unit(p, units.at(p, i), x);
+    for (int64_t i = share.begin; i < share.end; ++i) {
+      const PanelPair pair = pair_of(p, i, is_swiglu(p) ? count + i : p.n_panels);
+      for (int j = 0; j < pair.count; ++j) stream_panel(p, pair.panels[j], x, totals[j]);
+      for (int64_t t = 0; t < p.problem.n_rows; ++t)
+        finish_pair(p.problem, t, pair, totals[0] + t * kPanelRows, totals[1] + t * kPanelRows);
+    }
   }
 }
 
@@ -394,81 +341,120 @@ inline void tile_block(const TileOperands& o, const Quantised& q, int64_t t, int
   tile_rows<P, kTileRows8>(o, q, t, n, group, n_groups);
 }
 
-// scratch.totals[row][place][16] = the products of two panels of one format and rows of x.
+// Which of a pair's results a multiplication keeps.
+struct Kept {
+  bool first, second;
+  bool operator[](int place) const { return place == 0 ? first : second; }
+};
+
+// Adds the products of a slice of two panels of one format, `slices`, and `height` <= kTileRows8
+// rows of x to totals[row][place][16]; what is not kept goes to `waste`.
 template <typename P>
-inline void tile_panels(const PanelRef* panels, const Quantised& q, Range rows,
-                        const PanelScratch& scratch) {
-  const int64_t padded_k = q.groups * q.group;
+inline void tile_slice(const Slice* slices, Kept kept, const Quantised& q, int64_t col,
+                       int64_t n_cols, int64_t t, int64_t height, float* totals, float* waste) {
+  // Vector v of the two panels' 32 outputs.
+  const auto place_of = [](int v) { return v * kLanes / static_cast<int>(kPanelRows); };
+  const auto lane_of = [](int v) { return v * kLanes % static_cast<int>(kPanelRows); };
+  for (int v = 0; v * kLanes < kTotals; v += 2) {
+    const int a = place_of(v), b = place_of(v + 1);
+    if (!kept[a] && !kept[b]) continue;
+    const int la = lane_of(v), lb = lane_of(v + 1);
+    const TileOperands o = {slices[a].codes + 4 * la,
+                            slices[b].codes + 4 * lb,
+                            slices[a].scales + la,
+                            slices[b].scales + lb,
+                            slices[a].lows + la,
+                            slices[b].lows + lb,
+                            (kept[a] ? totals : waste) + v * kLanes,
+                            (kept[b] ? totals : waste) + (v + 1) * kLanes};
+    tile_block<P>(o, q, t, height, col / P::kGroup, n_cols / P::kGroup);
+  }
+}
+
+FLARE_ALWAYS_INLINE inline void prefetch_outputs(const Problem& p, int64_t t,
+                                                 const PanelPair& pair) {
+  for (int i = 0; i < pair.count; ++i) {
+    const int64_t output = pair.panels[i].output;
+    if (p.output == LinearOutput::kSwiglu && i > 0) return;
+    __builtin_prefetch(p.y + t * p.y_stride + output, 1);
+    if (p.residual != nullptr) __builtin_prefetch(p.residual + t * p.residual_stride + output, 0);
+  }
+}
+
+// The columns [col, col + n_cols) of one pair over rows of x; the last columns finish the outputs.
+struct TileStep {
+  int64_t col, n_cols;
+  bool is_first, is_last;
+};
+
+template <typename P>
+inline void tile_pair(const PanelProblem& p, const PanelPair& pair, const PanelRef* two, Kept kept,
+                      const TileStep& step, const Quantised& q, Range rows, float* totals,
+                      const PanelScratch& scratch) {
   Slice slices[2];
   for (int i = 0; i < 2; ++i) {
     slices[i].codes = scratch.slice + i * kPanelRows * kSliceCols;
     slices[i].scales = scratch.slice_scales + i * kPanelRows * kSliceCols / 16;
     slices[i].lows = scratch.slice_lows + i * kPanelRows * kSliceCols / 16;
+    unpack_slice<P>(two[i], step.col, step.n_cols, slices[i]);
   }
-  const int64_t n_rows = rows.end - rows.begin;
+  const bool finishes = step.is_last && kept.second;  // a pair of two formats comes twice
+  for (int64_t t = rows.begin; t < rows.end; t += kTileRows8) {
+    const int64_t height = rows.end - t < kTileRows8 ? rows.end - t : kTileRows8;
+    float* block = totals + (t - rows.begin) * kTotals;
+    if (step.is_first && kept.first)
+      __builtin_memset(block, 0, static_cast<size_t>(height * kTotals) * sizeof(float));
+    if (finishes)
+      for (int64_t r = 0; r < height; ++r) prefetch_outputs(p.problem, t + r, pair);
+    tile_slice<P>(slices, kept, q, step.col, step.n_cols, t, height, block, scratch.waste);
+    if (!finishes) continue;
+    for (int64_t r = 0; r < height; ++r)
+      finish_pair(p.problem, t + r, pair, block + r * kTotals, block + r * kTotals + kPanelRows);
+  }
+}
+
+// Pairs [first, first + n) over rows of x: a slice of x stays in L2 while all pairs pass.
+inline void tile_item(const PanelProblem& p, int64_t first, int64_t n, const Quantised* x,
+                      Range rows, const PanelScratch& scratch) {
+  const int64_t half = p.n_panels / 2;
+  const int64_t padded_k = p.padded_k;
   for (int64_t col = 0; col < padded_k; col += kSliceCols) {
     const int64_t n_cols = padded_k - col < kSliceCols ? padded_k - col : kSliceCols;
-    for (int i = 0; i < 2; ++i) unpack_slice<P>(panels[i], col, n_cols, slices[i]);
-    for (int64_t first = 0; first < n_rows; first += kTileRows8) {
-      const int64_t height = n_rows - first < kTileRows8 ? n_rows - first : kTileRows8;
-      float* totals = scratch.totals + first * kTotals;
-      // Vector v of the two panels' 32 outputs.
-      const auto panel_of = [](int v) { return v * kLanes / static_cast<int>(kPanelRows); };
-      const auto lane_of = [](int v) { return v * kLanes % static_cast<int>(kPanelRows); };
-      for (int v = 0; v * kLanes < kTotals; v += 2) {
-        const Slice &a = slices[panel_of(v)], &c = slices[panel_of(v + 1)];
-        const int la = lane_of(v), lc = lane_of(v + 1);
-        const TileOperands o = {
-            a.codes + 4 * la, c.codes + 4 * lc, a.scales + la,       c.scales + lc,
-            a.lows + la,      c.lows + lc,      totals + v * kLanes, totals + (v + 1) * kLanes};
-        tile_block<P>(o, q, rows.begin + first, height, col / P::kGroup, n_cols / P::kGroup);
+    const TileStep step = {col, n_cols, col == 0, col + n_cols == padded_k};
+    for (int64_t j = 0; j < n; ++j) {
+      const int64_t i = first + j;
+      const PanelPair pair = is_swiglu(p) ? pair_of(p, i, half + i) : pair_of(p, 2 * i, 2 * i + 1);
+      float* totals = scratch.totals + j * (rows.end - rows.begin) * kTotals;
+      const PanelRef &a = pair.panels[0], &b = pair.panels[pair.count - 1];
+      const auto multiply = [&](const PanelRef& left, const PanelRef& right, Kept kept) {
+        const PanelRef two[2] = {left, right};
+        const Quantised& q = x[width_index(left.segment->format)];
+        with_format(left.segment->format, [&](auto format) {
+          tile_pair<decltype(format)>(p, pair, two, kept, step, q, rows, totals, scratch);
+        });
+      };
+      if (a.segment->format == b.segment->format) {
+        multiply(a, b, {true, true});
+      } else {
+        multiply(a, a, {true, false});
+        multiply(b, b, {false, true});
       }
     }
   }
 }
 
-inline void tile_pair(const PanelProblem& p, const PanelPair& pair, const Quantised* x, Range rows,
-                      const PanelScratch& scratch) {
-  const int64_t n_rows = rows.end - rows.begin;
-  const auto multiply = [&](const PanelRef& first, const PanelRef& second) {
-    const PanelRef both[2] = {first, second};
-    __builtin_memset(scratch.totals, 0, static_cast<size_t>(n_rows * kTotals) * sizeof(float));
-    const Quantised& q = x[width_index(first.segment->format)];
-    with_format(first.segment->format,
-                [&](auto format) { tile_panels<decltype(format)>(both, q, rows, scratch); });
-  };
-  const PanelRef& first = pair.panels[0];
-  const PanelRef& last = pair.panels[pair.count - 1];
-  if (first.segment->format == last.segment->format) {
-    multiply(first, last);
-  } else {
-    // Each goes with itself; the first one's totals wait where the others begin.
-    multiply(first, first);
-    for (int64_t t = 0; t < n_rows; ++t)
-      __builtin_memcpy(scratch.waiting + t * kPanelRows, scratch.totals + t * kTotals,
-                       kPanelRows * sizeof(float));
-    multiply(last, last);
-    for (int64_t t = 0; t < n_rows; ++t)
-      __builtin_memcpy(scratch.totals + t * kTotals, scratch.waiting + t * kPanelRows,
-                       kPanelRows * sizeof(float));
-  }
-  for (int64_t t = 0; t < n_rows; ++t) {
-    const float* totals = scratch.totals + t * kTotals;
-    finish_pair(p.problem, rows.begin + t, pair, totals, totals + kPanelRows);
-  }
-}
-
 inline void run_tiles(const PanelProblem& p, const Quantised* x, const PanelScratch& scratch,
                       Member& member) {
-  const int64_t count = (p.n_panels + 1) / 2, n_rows = p.problem.n_rows;
-  const int64_t most = rows_at_once(p.problem.k);
-  const int64_t n_chunks = (n_rows + most - 1) / most;
-  for (int64_t item = member.take(); item < n_chunks * count; item = member.take()) {
-    const int64_t chunk = item / count;
+  const int64_t n_pairs = (p.n_panels + 1) / 2, n_rows = p.problem.n_rows;
+  const int64_t n_chunks = (n_rows + kRowsAtOnce - 1) / kRowsAtOnce;
+  // Items of kPairsAtOnce pairs, or fewer where the team could not end together.
+  int64_t at_once = n_pairs * n_chunks / (4 * member.count());
+  at_once = at_once < 1 ? 1 : at_once > kPairsAtOnce ? kPairsAtOnce : at_once;
+  const int64_t per_chunk = (n_pairs + at_once - 1) / at_once;
+  for (int64_t item = member.take(); item < n_chunks * per_chunk; item = member.take()) {
+    const int64_t chunk = item / per_chunk, first = item % per_chunk * at_once;
     const Range rows = {n_rows * chunk / n_chunks, n_rows * (chunk + 1) / n_chunks};
-    const int64_t i = item % count;
-    const PanelPair pair = is_swiglu(p) ? pair_of(p, i, count + i) : pair_of(p, 2 * i, 2 * i + 1);
-    tile_pair(p, pair, x, rows, scratch);
+    tile_item(p, first, n_pairs - first < at_once ? n_pairs - first : at_once, x, rows, scratch);
   }
 }
 
