@@ -1,4 +1,4 @@
-// CPUID, XGETBV, /proc and cgroup files behind cpu.h.
+// CPUID, XGETBV, /proc and /sys behind cpu.h.
 #include "base/cpu.h"
 
 #include <cpuid.h>
@@ -8,8 +8,8 @@
 #include <cmath>
 #include <fstream>
 #include <set>
-#include <sstream>
 
+#include "base/cgroup.h"
 #include "base/error.h"
 
 namespace flare {
@@ -35,8 +35,8 @@ bool has(uint32_t word, std::initializer_list<int> bits) {
   return std::ranges::all_of(bits, [word](int bit) { return (word >> bit) & 1; });
 }
 
-// First number of a small file; nullopt when missing or "max".
-std::optional<uint64_t> number_in(const std::string& path) {
+// First number of a small file; nullopt when missing.
+std::optional<uint64_t> number_in(const std::filesystem::path& path) {
   std::ifstream in(path);
   uint64_t value;
   if (in >> value) return value;
@@ -54,20 +54,17 @@ uint64_t meminfo_bytes(std::string_view key) {
   return 0;
 }
 
-// The cgroup v2 folder of this process, from its own up to the root.
-std::vector<std::string> cgroup_folders() {
-  std::ifstream in("/proc/self/cgroup");
-  std::string line;
-  while (std::getline(in, line)) {
-    if (!line.starts_with("0::")) continue;
-    std::vector<std::string> out;
-    std::string path = line.substr(3);
-    while (!path.empty() && path != "/") {
-      out.push_back("/sys/fs/cgroup" + path);
-      path.erase(path.rfind('/'));
-    }
-    out.push_back("/sys/fs/cgroup");
-    return out;
+// CPUs of this thread's affinity mask, which a cpuset narrows too.
+std::vector<int> allowed_cpus() {
+  // The kernel refuses a set smaller than its own, so ask with growing ones.
+  for (int n = CPU_SETSIZE; n <= 1 << 20; n *= 2) {
+    std::vector<cpu_set_t> set(static_cast<size_t>(n / CPU_SETSIZE));
+    const size_t bytes = set.size() * sizeof(cpu_set_t);
+    if (sched_getaffinity(0, bytes, set.data()) != 0) continue;
+    std::vector<int> cpus;
+    for (int i = 0; i < n; ++i)
+      if (CPU_ISSET_S(i, bytes, set.data())) cpus.push_back(i);
+    return cpus;
   }
   return {};
 }
@@ -122,42 +119,37 @@ std::string cpu_model_name() {
   return "unknown CPU";
 }
 
-std::vector<int> usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    for (int i = 0; i < CPU_SETSIZE; ++i)
-      if (CPU_ISSET(i, &set)) cores.push_back(i);
-  if (cores.empty()) cores.push_back(0);
-  // Two hardware threads of one core share its arithmetic units: the second adds nothing.
+std::vector<int> physical_cores(std::vector<int> cpus, const std::filesystem::path& root) {
   std::set<std::pair<uint64_t, uint64_t>> seen;
-  std::erase_if(cores, [&seen](int core) {
-    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/topology/", core);
-    const auto package = number_in(folder + "physical_package_id");
-    const auto id = number_in(folder + "core_id");
+  std::erase_if(cpus, [&](int cpu) {
+    const auto folder = root / fmt::format("sys/devices/system/cpu/cpu{}/topology", cpu);
+    const auto package = number_in(folder / "physical_package_id");
+    const auto id = number_in(folder / "core_id");
     return package && id && !seen.emplace(*package, *id).second;
   });
-  for (const std::string& folder : cgroup_folders()) {
-    std::ifstream in(folder + "/cpu.max");
-    double quota, period;
-    if (in >> quota >> period && period > 0) {
-      const auto limit = static_cast<size_t>(std::max(1.0, std::floor(quota / period)));
-      if (limit < cores.size()) cores.resize(limit);
-    }
-  }
+  return cpus;
+}
+
+std::vector<int> own_cores() {
+  std::vector<int> cores = physical_cores(allowed_cpus());
+  if (cores.empty()) cores.push_back(0);
   return cores;
 }
+
+std::vector<int> within_quota(std::vector<int> cores, std::optional<double> cpus) {
+  if (!cpus) return cores;
+  const auto limit = static_cast<size_t>(std::max(1.0, std::floor(*cpus)));
+  if (limit < cores.size()) cores.resize(limit);
+  return cores;
+}
+
+std::vector<int> usable_cores() { return within_quota(own_cores(), cgroup_limits().cpus); }
 
 uint64_t total_memory_bytes() { return meminfo_bytes("MemTotal:"); }
 
 uint64_t available_memory_bytes() {
   uint64_t bytes = meminfo_bytes("MemAvailable:");
-  for (const std::string& folder : cgroup_folders()) {
-    const auto limit = number_in(folder + "/memory.max");
-    const auto used = number_in(folder + "/memory.current");
-    if (limit) bytes = std::min(bytes, *limit > used.value_or(0) ? *limit - used.value_or(0) : 0);
-  }
+  if (const auto left = cgroup_limits().memory_left) bytes = std::min(bytes, *left);
   return bytes;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,10 +32,17 @@ std::optional<Isa> machine_isa();
 Isa choose_isa(std::string_view wanted);
 
 std::string cpu_model_name();
-// Physical cores of the affinity mask, one hardware thread each, at most the cgroup CPU quota
-// (rounded down), at least 1. least 1.
+// One hardware thread of each physical core among `cpus`, the first: two of one core share its
+// arithmetic units, so the second adds nothing. Those without topology files count as cores. `root`
+// stands for "/" (tests).
+std::vector<int> physical_cores(std::vector<int> cpus, const std::filesystem::path& root = "/");
+// The physical cores of the calling thread's affinity mask; at least one.
+std::vector<int> own_cores();
+// The first ⌊cpus⌋ of the cores, at least one; all without a quota.
+std::vector<int> within_quota(std::vector<int> cores, std::optional<double> cpus);
+// own_cores() within the CPU quota of the control groups: how many threads serve this process.
 std::vector<int> usable_cores();
-// MemAvailable capped by the cgroup limits, bytes.
+// MemAvailable capped by what the control groups leave, bytes.
 uint64_t available_memory_bytes();
 uint64_t total_memory_bytes();
 

@@ -10,6 +10,8 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/test_support.h"
 
 namespace flare {
 namespace {
@@ -86,6 +88,35 @@ TEST(Cpu, UsableCoresAreThoseOfTheAffinityMask) {
   ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
   EXPECT_EQ(usable_cores(), std::vector<int>{all.back()});
   ASSERT_EQ(sched_setaffinity(0, sizeof old, &old), 0);
+}
+
+TEST(Cpu, PhysicalCoresAreOneHardwareThreadOfEach) {
+  const TemporaryFolder root;
+  const auto cpu = [&](int number, const char* package, const char* core) {
+    const auto folder = root.path() / fmt::format("sys/devices/system/cpu/cpu{}/topology", number);
+    std::filesystem::create_directories(folder);
+    write_text_file(folder / "physical_package_id", package);
+    write_text_file(folder / "core_id", core);
+  };
+  cpu(0, "0", "0");
+  cpu(1, "0", "1");
+  cpu(2, "0", "0");  // the sibling of 0
+  cpu(3, "0", "1");
+  cpu(4, "1", "0");  // another socket
+  EXPECT_EQ(physical_cores({0, 1, 2, 3, 4}, root.path()), (std::vector<int>{0, 1, 4}));
+  EXPECT_EQ(physical_cores({2, 3}, root.path()), (std::vector<int>{2, 3}));
+  EXPECT_EQ(physical_cores({1, 7, 8}, root.path()), (std::vector<int>{1, 7, 8}));  // unknown ones
+}
+
+// Case B034: a quota rounds down, and never to nothing.
+TEST(Cpu, QuotaLeavesAsManyCoresAsItPaysForInFull) {
+  const std::vector<int> eight = {0, 1, 2, 3, 4, 5, 6, 7};
+  EXPECT_EQ(within_quota(eight, std::nullopt), eight);
+  EXPECT_EQ(within_quota(eight, 4.0).size(), 4u);
+  EXPECT_EQ(within_quota(eight, 7.65).size(), 7u);
+  EXPECT_EQ(within_quota(eight, 0.5).size(), 1u);
+  EXPECT_EQ(within_quota(eight, 64.0), eight);
+  EXPECT_EQ(within_quota({0, 1, 2, 3}, 7.65).size(), 4u);  // a cpuset of four
 }
 
 TEST(Cpu, MemoryIsPositiveAndAvailableIsNotMoreThanAll) {

@@ -42,8 +42,10 @@ class Member {
   int count_;
 };
 
-// Thread rule: run() is called by one thread at a time, which becomes member 0. Workers spin for a
-// short while after a run and then sleep, so an idle team costs nothing.
+// Thread rule: run() is called by one thread at a time, which becomes member 0. A member that
+// waits, for the next run or at a barrier, polls for some 50 µs, offers its core to others and then
+// sleeps: an idle team costs nothing, and a held-up member no more than that. With more members
+// than usable cores nobody polls.
 class Team {
  public:
   // n_members >= 1; n_members − 1 threads are started. Errors: kInternal if the system refuses one.
@@ -53,6 +55,12 @@ class Team {
   Team& operator=(const Team&) = delete;
 
   int size() const { return n_members_; }
+  // Gives every member a core of its own to stay on: the workers, and the calling thread, which is
+  // to be member 0 for the rest of its life, so threads that it starts later stay there too. Only
+  // if there is exactly one member for each of own_cores() (at construction): with fewer the system
+  // places them better, because two programs would choose the same cores. False if not, or if the
+  // system refused one; the team works all the same, and also if somebody moves its threads later.
+  bool pin();
   // Runs `work` once on every member and returns when all are done. The first exception thrown by
   // a member is rethrown here; a member must not throw between barriers that others wait at.
   void run(const std::function<void(Member&)>& work);
@@ -61,21 +69,29 @@ class Team {
 
  private:
   friend class Member;
+  static constexpr size_t kLine = 64;  // what members write apart stands in lines of its own
+  // A counter to wait for. Its users know what value they have seen.
+  struct alignas(kLine) Signal {
+    std::atomic<uint32_t> word{0};
+    std::atomic<int> sleepers{0};
+    void raise();
+    void wait(uint32_t old_value, bool spins);
+  };
   void worker(int index);
   void stop();
-  void wait_for(const std::atomic<uint32_t>& word, uint32_t old_value) const;
 
   const int n_members_;
-  const int spin_limit_;
-  std::atomic<uint32_t> epoch_{0};  // raised to start a run
+  const std::vector<int> cores_;
+  const bool spins_;
   std::atomic<bool> stopping_{false};
-  std::atomic<int> arrived_{0};                         // members at the current barrier
-  std::atomic<int64_t> dealt_{0};                       // items taken since the last barrier
-  std::atomic<uint32_t> generation_{0};                 // raised when a barrier opens
   const std::function<void(Member&)>* work_ = nullptr;  // valid during a run
   std::atomic<bool> failed_{false};
   std::exception_ptr failure_;
-  std::vector<std::jthread> threads_;
+  Signal started_;                                // raised to start a run
+  Signal opened_;                                 // raised when a barrier opens
+  alignas(kLine) std::atomic<int> arrived_{0};    // members at the current barrier
+  alignas(kLine) std::atomic<int64_t> dealt_{0};  // items taken since the last barrier
+  alignas(kLine) std::vector<std::jthread> threads_;
 };
 
 }  // namespace flare

@@ -2,12 +2,17 @@
 #include "base/team.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <set>
 #include <stdexcept>
 #include <string>
+
+#include "base/cpu.h"
 
 namespace flare {
 namespace {
@@ -136,6 +141,102 @@ TEST(Team, DealsEveryItemOnceAndAnewBehindEachBarrier) {
       });
       EXPECT_TRUE(std::ranges::all_of(dealt, [&](const auto& n) { return n == run; })) << size;
     }
+  }
+}
+
+// The mask of the thread that calls it.
+std::vector<int> mask_of_this_thread() {
+  cpu_set_t set;
+  EXPECT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+  std::vector<int> out;
+  for (int i = 0; i < CPU_SETSIZE; ++i)
+    if (CPU_ISSET(i, &set)) out.push_back(i);
+  return out;
+}
+std::vector<std::vector<int>> masks(Team& team) {
+  std::vector<std::vector<int>> out(static_cast<size_t>(team.size()));
+  team.run([&](Member& m) { out[static_cast<size_t>(m.index())] = mask_of_this_thread(); });
+  return out;
+}
+
+TEST(Team, PinsOneMemberPerCoreOnlyWhenAsked) {
+  std::jthread owner([] {  // its mask stays changed
+    const std::vector<int> before = mask_of_this_thread();
+    const std::vector<int> cores = own_cores();
+    Team team(static_cast<int>(cores.size()));
+    for (const auto& mask : masks(team)) EXPECT_EQ(mask, before);
+    ASSERT_TRUE(team.pin());
+    const auto pinned = masks(team);
+    for (size_t i = 0; i < cores.size(); ++i) EXPECT_EQ(pinned[i], std::vector<int>{cores[i]});
+  });
+}
+
+TEST(Team, OtherThanOneMemberPerCoreStaysUnpinned) {
+  std::jthread owner([] {
+    const std::vector<int> before = mask_of_this_thread();
+    const int n = static_cast<int>(own_cores().size());
+    for (const int size : {n - 1, n + 1}) {
+      if (size == 0) continue;
+      Team team(size);
+      EXPECT_FALSE(team.pin());
+      for (const auto& mask : masks(team)) EXPECT_EQ(mask, before);
+    }
+  });
+}
+
+// The cores that a team was built for may be taken away, and its threads moved.
+TEST(Team, WorksOnWhenTheMaskShrinksBeforeOrAfterPinning) {
+  std::jthread owner([] {
+    const std::vector<int> cores = own_cores();
+    Team team(static_cast<int>(cores.size()));
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cores.back(), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    std::atomic<int> ran{0};
+    team.run([&](Member&) { ++ran; });
+    team.pin();
+    team.run([&](Member&) { ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0); });
+    for (int i = 0; i < 20; ++i)
+      team.run([&](Member& m) {
+        m.barrier();
+        ++ran;
+      });
+    EXPECT_EQ(ran, 21 * team.size());
+  });
+}
+
+double cpu_seconds_of_process() {
+  rusage use;
+  EXPECT_EQ(getrusage(RUSAGE_SELF, &use), 0);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(use.ru_utime) + seconds(use.ru_stime);
+}
+
+// An idle server has teams of this kind. Processor time, not time: other programs do not count.
+TEST(Team, IdleWorkersUseLessThanAHundredthOfACore) {
+  Team small(2), large(8);
+  small.run([](Member&) {});
+  large.run([](Member&) {});
+  // One period longer than any polling, and the wait that is measured.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const double before = cpu_seconds_of_process();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_LT(cpu_seconds_of_process() - before, 0.005);
+}
+
+// Processor time that polling for as long as the others take would use is a tenth of a second each.
+TEST(Team, MembersThatWaitLongAtABarrierSleep) {
+  for (const int size : {2, static_cast<int>(own_cores().size()) + 2}) {
+    Team team(size);
+    const double before = cpu_seconds_of_process();
+    team.run([](Member& member) {
+      if (member.index() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      member.barrier();
+    });
+    EXPECT_LT(cpu_seconds_of_process() - before, 0.02);
   }
 }
 

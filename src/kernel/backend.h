@@ -53,6 +53,9 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;  // "cpu v4"
   virtual int n_members() const = 0;
+  // Gives each member a core to stay on where that helps (Team::pin), the calling thread for good:
+  // the engine thread asks for it once, before it replays.
+  virtual void pin_members() = 0;
   virtual std::unique_ptr<Range> reserve(uint64_t bytes) = 0;
   // Arena plus workspace that replaying `plan` needs; instances of one back end share one buffer,
   // so its size is the largest of these.

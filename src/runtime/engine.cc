@@ -148,6 +148,7 @@ bool Engine::drain(std::chrono::steady_clock::time_point deadline) {
 }
 
 void Engine::loop() {
+  runner_.backend().pin_members();
   while (collect()) {
     try {
       drop_cancelled();

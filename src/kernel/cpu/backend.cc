@@ -116,6 +116,7 @@ class CpuBackend final : public Backend {
 
   std::string_view name() const override { return name_; }
   int n_members() const override { return team_.size(); }
+  void pin_members() override { team_.pin(); }
   std::unique_ptr<Range> reserve(uint64_t bytes) override { return reserve_range(bytes); }
 
   uint64_t scratch_bytes(const graph::Plan& plan, const PlanBindings& bindings) override {
