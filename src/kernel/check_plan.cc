@@ -413,7 +413,7 @@ class LaunchCheck {
     }
     if (out == LinearOutput::kSwiglu) want_there(6, false);
     if (is_there(6)) want_like(6, 3);
-    if (static_cast<KernelId>(launch_.kernel) == KernelId::kLinearPanels)
+    if (reads_panels(static_cast<KernelId>(launch_.kernel)))
       check_panels(out == LinearOutput::kSwiglu);
   }
 

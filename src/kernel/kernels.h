@@ -19,7 +19,9 @@ enum class KernelId : uint16_t {
   kEmbed,
   kLinearGeneric,  // any codec format: decodes tiles, f32 activations (also --exact)
   kLinearBf16,
-  kLinearPanels,  // quantised formats in panels, int8 activations
+  kLinearFp16,
+  kLinearPanels,       // quantised formats in panels, int8 activations
+  kLinearPanelFloats,  // the same formats, binary32 activations
   kRmsNorm,
   kAdd,
   kSwiglu,
@@ -37,7 +39,7 @@ enum class KernelId : uint16_t {
   kGatedDeltaVerify,
   kGatedDeltaCommit,
 };
-inline constexpr int kKernels = 20;
+inline constexpr int kKernels = 22;
 
 // A resolved operand of the running step. Element (r, c) is at data + (r·stride + c)·sizeof(dtype).
 // Space::kPage and kRow: `offset` inside each page or row, data is null. Space::kWeight: `weight`.
@@ -87,12 +89,14 @@ const KernelInfo& kernel_info(KernelId id);
 std::string_view kernel_name(uint16_t id);
 KernelFn kernel_function(KernelId id, Isa isa);
 
-// Row segments that kLinearPanels takes in one weight.
+// Row segments that the panel kernels take in one weight.
 inline constexpr size_t kMaxPanelSegments = 16;
 
 // The route table of linear: which kernel runs a weight of these formats under this policy,
 // whatever layout it is in now. Total: what has no fast kernel goes to kLinearGeneric, which reads
-// every layout; kLinearPanels wants every segment in codec::LayoutId::kPanels16.
+// every layout; the panel kernels want every segment in codec::LayoutId::kPanels16.
 KernelId route_linear(const codec::Matrix& weight, graph::Policy policy);
+// kLinearPanels and kLinearPanelFloats.
+bool reads_panels(KernelId kernel);
 
 }  // namespace flare::kernel

@@ -10,20 +10,22 @@ constexpr int kPolicies = 4;
 // Rows in the order of codec::FormatId, columns kExact, kA16Only, kAllowA8, kAllowA4.
 constexpr KernelId kGeneric = KernelId::kLinearGeneric;
 constexpr KernelId kBf16 = KernelId::kLinearBf16;
+constexpr KernelId kFp16 = KernelId::kLinearFp16;
 constexpr KernelId kPanels = KernelId::kLinearPanels;
+constexpr KernelId kFloats = KernelId::kLinearPanelFloats;
 constexpr KernelId kRoutes[codec::kFormats][kPolicies] = {
     /* bf16   */ {kGeneric, kBf16, kBf16, kBf16},
     /* fp32   */ {kGeneric, kGeneric, kGeneric, kGeneric},
     /* int32  */ {kGeneric, kGeneric, kGeneric, kGeneric},
-    /* fp16   */ {kGeneric, kGeneric, kGeneric, kGeneric},
-    /* q4_g64 */ {kGeneric, kGeneric, kPanels, kPanels},
-    /* q5_g64 */ {kGeneric, kGeneric, kPanels, kPanels},
-    /* q6_g64 */ {kGeneric, kGeneric, kPanels, kPanels},
-    /* q8_g32 */ {kGeneric, kGeneric, kPanels, kPanels},
-    /* gguf_q4_0 */ {kGeneric, kGeneric, kPanels, kPanels},
-    /* gguf_q8_0 */ {kGeneric, kGeneric, kPanels, kPanels},
-    /* gguf_q4_k */ {kGeneric, kGeneric, kPanels, kPanels},
-    /* gguf_q6_k */ {kGeneric, kGeneric, kPanels, kPanels},
+    /* fp16   */ {kGeneric, kFp16, kFp16, kFp16},
+    /* q4_g64 */ {kGeneric, kFloats, kPanels, kPanels},
+    /* q5_g64 */ {kGeneric, kFloats, kPanels, kPanels},
+    /* q6_g64 */ {kGeneric, kFloats, kPanels, kPanels},
+    /* q8_g32 */ {kGeneric, kFloats, kPanels, kPanels},
+    /* gguf_q4_0 */ {kGeneric, kFloats, kPanels, kPanels},
+    /* gguf_q8_0 */ {kGeneric, kFloats, kPanels, kPanels},
+    /* gguf_q4_k */ {kGeneric, kFloats, kPanels, kPanels},
+    /* gguf_q6_k */ {kGeneric, kFloats, kPanels, kPanels},
 };
 static_assert(static_cast<int>(codec::FormatId::kBf16) == 0);
 static_assert(static_cast<int>(codec::FormatId::kGgufQ6K) == codec::kFormats - 1);
@@ -38,6 +40,8 @@ bool is_aligned(const codec::Segment& s) {
 
 }  // namespace
 
+bool reads_panels(KernelId kernel) { return kernel == kPanels || kernel == kFloats; }
+
 KernelId route_linear(const codec::Matrix& weight, graph::Policy policy) {
   if (weight.segments.empty()) return kGeneric;
   const auto route = [policy](const codec::Segment& s) {
@@ -45,8 +49,8 @@ KernelId route_linear(const codec::Matrix& weight, graph::Policy policy) {
   };
   const KernelId first = route(weight.segments.front());
   for (const codec::Segment& s : weight.segments)
-    if (route(s) != first || (first == kPanels && !is_aligned(s))) return kGeneric;
-  if (first == kPanels && weight.segments.size() > kMaxPanelSegments) return kGeneric;
+    if (route(s) != first || (reads_panels(first) && !is_aligned(s))) return kGeneric;
+  if (reads_panels(first) && weight.segments.size() > kMaxPanelSegments) return kGeneric;
   return first;
 }
 

@@ -195,7 +195,7 @@ TEST(CpuBackend, RefusesAPlanThatDoesNotFitItsKernels) {
     EXPECT_NE(message.find(text), std::string::npos) << message;
   };
   // Operands: 0 … 2 embed, 3 … 5 rms_norm, 6 … 8 add, 9 … 10 tap.
-  expect([](Plan& p) { p.launches[0].kernel = kKernels; }, "kernel id 20 is unknown");
+  expect([](Plan& p) { p.launches[0].kernel = kKernels; }, "kernel id 22 is unknown");
   expect([](Plan& p) { p.launches[1].n_operands = 2; }, "launch 1 (rms_norm): 2 operands, 3");
   expect([](Plan& p) { p.launches[1].n_immediates = 1; }, "1 immediates, 2 expected");
   expect([](Plan& p) { p.launches[3].first_operand = 10; }, "leave the 11 of the plan");

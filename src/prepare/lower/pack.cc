@@ -25,7 +25,7 @@ Targets find_targets(const graph::Graph& graph, const std::vector<codec::Matrix>
   for (const graph::Node& node : graph.nodes) {
     if (node.op != graph::Op::kLinear) continue;
     const codec::Matrix& weight = weights[node.operands[1].index];
-    if (kernel::route_linear(weight, node.policy) != kernel::KernelId::kLinearPanels) continue;
+    if (!kernel::reads_panels(kernel::route_linear(weight, node.policy))) continue;
     for (const codec::Segment& s : weight.segments)
       if (s.layout != codec::LayoutId::kPanels16) targets[s.object].stored = s;
   }

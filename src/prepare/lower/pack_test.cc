@@ -34,8 +34,7 @@ TEST(PackWeights, MovesWhatPanelsRunAndKeepsEveryValue) {
     for (const graph::Node& node : model.step.graph.nodes) {
       if (node.op != graph::Op::kLinear) continue;
       const codec::Matrix& weight = model.step.weights[node.operands[1].index];
-      const bool in_panels =
-          kernel::route_linear(weight, node.policy) == kernel::KernelId::kLinearPanels;
+      const bool in_panels = kernel::reads_panels(kernel::route_linear(weight, node.policy));
       for (const codec::Segment& s : weight.segments)
         EXPECT_EQ(s.layout == codec::LayoutId::kPanels16, in_panels);
     }

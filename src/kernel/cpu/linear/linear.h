@@ -3,10 +3,11 @@
 // Row classes. Every kernel computes an output from its own row of x and its own row of W by one
 // sequence of operations that depends on K and the level alone, never on T, on the position in a
 // block or on the team: each kernel is a single class. The sequences:
-//   generic, bf16 (v2, v3, v4)  columns in chunks of kF32Chunk; inside a chunk one binary32
+//   generic, fp16, bf16 (v2 … v4)  columns in chunks of kF32Chunk; inside a chunk one binary32
 //                               partial sum per vector lane, added pairwise at the chunk's end;
 //                               chunks added ascending
 //   bf16 (level bf16)           the same with chunks of kBf16Chunk and x rounded to bf16
+//   panel_floats                two binary32 sums, of even and odd columns, ascending, added last
 //   panels                      int32 sum of a group, times scale(x)·scale(w), groups ascending
 #pragma once
 
@@ -24,23 +25,31 @@ uint64_t linear_generic_workspace(const LaunchArgs& at_capacity, int n_members);
 uint64_t linear_bf16_workspace(const LaunchArgs& at_capacity, int n_members);
 // Every quantised format in the layout of codec/panels.h, AllowA8.
 uint64_t linear_panels_workspace(const LaunchArgs& at_capacity, int n_members);
+// The same with binary32 activations.
+uint64_t linear_panel_floats_workspace(const LaunchArgs& at_capacity, int n_members);
 
 namespace v2 {
 void linear_generic(const LaunchArgs& args, Member& member);
 void linear_bf16(const LaunchArgs& args, Member& member);
+void linear_fp16(const LaunchArgs& args, Member& member);
 void linear_panels(const LaunchArgs& args, Member& member);
+void linear_panel_floats(const LaunchArgs& args, Member& member);
 }  // namespace v2
 
 namespace v3 {
 void linear_generic(const LaunchArgs& args, Member& member);
 void linear_bf16(const LaunchArgs& args, Member& member);
+void linear_fp16(const LaunchArgs& args, Member& member);
 void linear_panels(const LaunchArgs& args, Member& member);
+void linear_panel_floats(const LaunchArgs& args, Member& member);
 }  // namespace v3
 
 namespace v4 {
 void linear_generic(const LaunchArgs& args, Member& member);
 void linear_bf16(const LaunchArgs& args, Member& member);
+void linear_fp16(const LaunchArgs& args, Member& member);
 void linear_panels(const LaunchArgs& args, Member& member);
+void linear_panel_floats(const LaunchArgs& args, Member& member);
 }  // namespace v4
 
 namespace vnni {

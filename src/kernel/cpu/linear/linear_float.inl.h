@@ -31,6 +31,11 @@ struct Bf16Weights : FloatWeights {
   using WWord = uint16_t;
   static F weights(const uint16_t* p) { return load_bf16(p); }
 };
+// The same for fp16 W, finite as all weights.
+struct Fp16Weights : FloatWeights {
+  using WWord = uint16_t;
+  static F weights(const uint16_t* p) { return load_half(p); }
+};
 
 // out[r] = [Σ x_r·w_0, …, Σ x_r·w_3] over n columns.
 // The sums are four arrays, not one, and the tail takes the same loop: g++ keeps an array in
@@ -164,32 +169,34 @@ inline void run_generic(const Problem& problem, Member& member) {
 }
 
 // Widens the tile once where many rows use it; kWidenRows and fewer use the words in place.
-inline void multiply_bf16(const Problem& p, Range outputs, float* values) {
+template <typename A>
+inline void multiply_words(const Problem& p, Range outputs, float* values) {
   constexpr int64_t kWidenRows = 2 * kBlockRows;
   for_tiles(p, outputs, kF32Chunk, [&](const Piece& piece, const Tile& tile) {
     const auto* words =
         reinterpret_cast<const uint16_t*>(contiguous_row(*piece.segment, piece.row)) + tile.col;
     const float* x = p.x + tile.col;
-    if (p.n_rows <= kWidenRows)
-      return multiply_tile<Bf16Weights>(p, tile, words, p.k, x, p.x_stride);
+    if (p.n_rows <= kWidenRows) return multiply_tile<A>(p, tile, words, p.k, x, p.x_stride);
     for (int64_t row = 0; row < tile.rows; ++row) {
       const uint16_t* from = words + row * p.k;
       float* to = values + row * kTileStride;
       int64_t i = 0;
-      for (; i + kLanes <= tile.n_cols; i += kLanes) store(to + i, load_bf16(from + i));
+      for (; i + kLanes <= tile.n_cols; i += kLanes) store(to + i, A::weights(from + i));
       // A chunk is a multiple of the lanes, so the padded end stays inside the tile's row.
       uint16_t end[kLanes];
       copy_padded<kLanes>(from + i, tile.n_cols - i, end);
-      if (i < tile.n_cols) store(to + i, load_bf16(end));
+      if (i < tile.n_cols) store(to + i, A::weights(end));
     }
     multiply_tile<FloatWeights>(p, tile, values, kTileStride, x, p.x_stride);
   });
 }
 
-inline void run_bf16(const Problem& problem, Member& member) {
+template <typename A>
+inline void run_words(const Problem& problem, Member& member) {
   const Room room = room_of(problem, bf16_bytes(problem, member.count()), member.count());
   const Problem p = ends::prepared(problem, room, member);
   float* values = tile_of(p, member);
-  ends::for_outputs(p, room, member,
-                    [&](const Problem& to, Range outputs) { multiply_bf16(to, outputs, values); });
+  ends::for_outputs(p, room, member, [&](const Problem& to, Range outputs) {
+    multiply_words<A>(to, outputs, values);
+  });
 }

@@ -47,6 +47,9 @@ std::vector<Kernel> kernels() {
       {"bf16 v2", Isa::kV2, v2::linear_bf16, bf16, {kBf16}, kept},
       {"bf16 v3", Isa::kV3, v3::linear_bf16, bf16, {kBf16}, kept},
       {"bf16 v4", Isa::kV4, v4::linear_bf16, bf16, {kBf16}, kept},
+      {"fp16 v2", Isa::kV2, v2::linear_fp16, bf16, {kFp16}, kept},
+      {"fp16 v3", Isa::kV3, v3::linear_fp16, bf16, {kFp16}, kept},
+      {"fp16 v4", Isa::kV4, v4::linear_fp16, bf16, {kFp16}, kept},
       {"bf16 bf16", Isa::kBf16, bf16::linear_bf16, bf16, {kBf16}, Activations::kRounded},
   };
   std::vector<Kernel> out;
@@ -361,14 +364,15 @@ TEST(RouteLinear, IsTotalAndSendsWhatHasNoFastKernelToTheGenericOne) {
     for (int policy = 0; policy < 4; ++policy) {
       const KernelId id = route({rows(format.id, 0, 70)}, static_cast<graph::Policy>(policy));
       EXPECT_GE(id, kLinearGeneric);
-      EXPECT_LE(id, kLinearPanels);
+      EXPECT_LE(id, kLinearPanelFloats);
     }
     EXPECT_EQ(route({rows(format.id, 0, 70)}, graph::Policy::kExact), kLinearGeneric);
     EXPECT_EQ(route({rows(format.id, 0, 70)}, a8) == kLinearPanels, format.quantised);
   }
   EXPECT_EQ(route({rows(kBf16, 3, 9)}, a16), kLinearBf16);
   EXPECT_EQ(route({rows(kBf16, 3, 9)}, a8), kLinearBf16);
-  EXPECT_EQ(route({rows(kQ4G64, 0, 70)}, a16), kLinearGeneric);
+  EXPECT_EQ(route({rows(kFp16, 3, 9)}, a16), kLinearFp16);
+  EXPECT_EQ(route({rows(kQ4G64, 0, 70)}, a16), kLinearPanelFloats);
   EXPECT_EQ(route({rows(kQ4G64, 0, 70)}, graph::Policy::kAllowA4), kLinearPanels);
   // Panels begin at multiples of 16 rows and end there or with their tensor.
   EXPECT_EQ(route({rows(kQ4G64, 16, 32), rows(kQ8G32, 48, 70)}, a8), kLinearPanels);

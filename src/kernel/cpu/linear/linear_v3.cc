@@ -27,6 +27,7 @@ namespace ends {
 #include "kernel/cpu/linear/panel_formats.inl.h"
 #include "kernel/cpu/linear/panel_dots_maddubs.inl.h"
 #include "kernel/cpu/linear/panels.inl.h"
+#include "kernel/cpu/linear/panel_floats.inl.h"
 // clang-format on
 
 }  // namespace
@@ -34,9 +35,17 @@ namespace ends {
 void linear_generic(const LaunchArgs& args, Member& member) {
   run_generic(problem_of(args), member);
 }
-void linear_bf16(const LaunchArgs& args, Member& member) { run_bf16(problem_of(args), member); }
+void linear_bf16(const LaunchArgs& args, Member& member) {
+  run_words<Bf16Weights>(problem_of(args), member);
+}
+void linear_fp16(const LaunchArgs& args, Member& member) {
+  run_words<Fp16Weights>(problem_of(args), member);
+}
 void linear_panels(const LaunchArgs& args, Member& member) {
-  run_panels(panel_problem(args), member);
+  run_panels(panel_problem(args, /*is_int8=*/true), member);
+}
+void linear_panel_floats(const LaunchArgs& args, Member& member) {
+  run_panel_floats(panel_problem(args, /*is_int8=*/false), member);
 }
 
 }  // namespace flare::kernel::v3

@@ -106,6 +106,11 @@ inline constexpr int kBlockHighBytes = P::kBlockGroups * kGroupHighBytes<P>;
 template <typename P>
 inline constexpr int kGroupShare = kGroupCodeBytes<P> + kGroupHighBytes<P> + 32;
 
+// The same of eight steps, or of a group where it has fewer.
+template <typename P>
+inline constexpr int kTurnShare =
+    (P::kGroup < 32 ? P::kGroup : 32) * 2 * (P::kLowBits + P::kHighBits) + 32;
+
 // Step S of a group as unsigned bytes. `codes` and `high` point at the group's first byte of the
 // vector's first lane.
 template <typename P, int S>

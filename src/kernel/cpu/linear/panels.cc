@@ -47,15 +47,31 @@ Quantised carve_quantised(Carver& carver, int64_t rows, int64_t k, int64_t group
 }
 
 void carve_shared(Carver& carver, PanelProblem& p) {
+  if (!p.is_int8) {
+    p.rows_stride = align_up(p.padded_k, kLine / 4) + kLine / 4;
+    p.rows = carver.take<float>(p.problem.n_rows * p.rows_stride);
+    return;
+  }
   for (int w = 0; w < kWidths; ++w)
     if (p.is_wanted[w])
       p.shared[w] = carve_quantised(carver, p.problem.n_rows, p.problem.k, kGroupWidths[w]);
 }
 
+// In whole blocks of rows: a block reads totals of rows that are not there.
+int64_t totals_rows(const PanelProblem& p) {
+  return kPairsAtOnce * align_up(std::min(kRowsAtOnce, p.problem.n_rows), kMostBlockRows) +
+         kMostBlockRows;
+}
+
 PanelScratch carve_scratch(Carver& carver, const PanelProblem& p) {
   PanelScratch s;
   const int64_t k = p.problem.k;
-  s.row = carver.take<float>(align_up(k, kBlockCols));
+  if (!p.is_int8) {
+    s.values = carver.take<float>(2 * kPanelRows * kFloatSliceCols);
+    s.totals = carver.take<float>(totals_rows(p) * 4 * kPanelRows);
+    return s;
+  }
+  s.row = carver.take<float>(p.padded_k);
   const int64_t own_rows = std::min(p.problem.n_rows, kOwnElements / k);
   for (int w = 0; w < kWidths; ++w)
     if (p.is_wanted[w]) s.own[w] = carve_quantised(carver, own_rows, k, kGroupWidths[w]);
@@ -63,9 +79,7 @@ PanelScratch carve_scratch(Carver& carver, const PanelProblem& p) {
   s.slice = carver.take<std::byte>(2 * kPanelRows * kSliceCols);
   s.slice_scales = carver.take<float>(2 * kPanelRows * kSliceCols / 16);
   s.slice_lows = carver.take<float>(2 * kPanelRows * kSliceCols / 16);
-  // In whole blocks of rows: a block reads totals of rows that are not there.
-  const int64_t rows = align_up(std::min(kRowsAtOnce, p.problem.n_rows), kMostBlockRows);
-  s.totals = carver.take<float>((kPairsAtOnce * rows + kMostBlockRows) * 2 * kPanelRows);
+  s.totals = carver.take<float>(totals_rows(p) * 2 * kPanelRows);
   s.waste = carver.take<float>(kMostBlockRows * 2 * kPanelRows);
   return s;
 }
@@ -101,8 +115,9 @@ int width_index(codec::FormatId format) {
   }
 }
 
-PanelProblem panel_problem(const LaunchArgs& args) {
+PanelProblem panel_problem(const LaunchArgs& args, bool is_int8) {
   PanelProblem p;
+  p.is_int8 = is_int8;
   p.problem = problem_of(args);
   add_segments(*args.operands[1].weight, p);
   p.padded_k = static_cast<int64_t>(p.segments[0].shape.blocks * p.segments[0].shape.block_cols);
@@ -140,14 +155,24 @@ PanelScratch scratch_of(const PanelProblem& p, const Member& member) {
 
 }  // namespace linear
 
-uint64_t linear_panels_workspace(const LaunchArgs& at_capacity, int n_members) {
-  linear::PanelProblem p = linear::panel_problem(at_capacity);
+namespace {
+
+uint64_t workspace_bytes(linear::PanelProblem p, int n_members) {
   linear::Carver carver(nullptr);
   linear::carve_shared(carver, p);
   const int64_t shared = carver.bytes();
   linear::carve_scratch(carver, p);
-  const int64_t own = carver.bytes() - shared;
-  return static_cast<uint64_t>(shared + own * n_members);
+  return static_cast<uint64_t>(shared + (carver.bytes() - shared) * n_members);
+}
+
+}  // namespace
+
+uint64_t linear_panels_workspace(const LaunchArgs& at_capacity, int n_members) {
+  return workspace_bytes(linear::panel_problem(at_capacity, /*is_int8=*/true), n_members);
+}
+
+uint64_t linear_panel_floats_workspace(const LaunchArgs& at_capacity, int n_members) {
+  return workspace_bytes(linear::panel_problem(at_capacity, /*is_int8=*/false), n_members);
 }
 
 }  // namespace flare::kernel

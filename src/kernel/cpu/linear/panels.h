@@ -17,6 +17,8 @@ inline constexpr int64_t kPanelRows = 16;
 // Columns of a slice: unpacked, two panels of it and their scales stay in L1. A multiple of every
 // block.
 inline constexpr int64_t kSliceCols = 512;
+// Columns of a slice as binary32 numbers.
+inline constexpr int64_t kFloatSliceCols = 256;
 // Rows of x and pairs of panels whose slices and totals stay in L2 together.
 inline constexpr int64_t kRowsAtOnce = 264;
 inline constexpr int64_t kPairsAtOnce = 4;
@@ -64,11 +66,14 @@ struct PanelProblem {
   int n_segments = 0;
   int64_t n_panels = 0;  // of all segments
   int64_t padded_k = 0;  // columns of whole blocks
+  bool is_int8 = true;   // activations; else binary32
   bool is_wanted[kWidths] = {};
   Quantised shared[kWidths];  // in the launch's workspace
+  float* rows = nullptr;      // x̂ as binary32, zeros up to padded_k
+  int64_t rows_stride = 0;
 };
 
-PanelProblem panel_problem(const LaunchArgs& args);
+PanelProblem panel_problem(const LaunchArgs& args, bool is_int8);
 // Panel i of the concatenated segments.
 PanelRef panel_at(const PanelProblem& p, int64_t i);
 
@@ -94,7 +99,8 @@ struct PanelScratch {
   std::byte* slice = nullptr;     // two panels of kSliceCols columns, a byte a code
   float* slice_scales = nullptr;  // [2][kSliceCols / 16][16]
   float* slice_lows = nullptr;    // the same
-  float* totals = nullptr;        // [kPairsAtOnce][rows at once][2][16]
+  float* values = nullptr;        // [2][kFloatSliceCols][16]
+  float* totals = nullptr;        // [kPairsAtOnce][rows at once][2][16], as binary32 twice that
   float* waste = nullptr;         // a block of rows of the same
 };
 PanelScratch scratch_of(const PanelProblem& p, const Member& member);

@@ -413,18 +413,20 @@ inline void tile_pair(const PanelProblem& p, const PanelPair& pair, const PanelR
   }
 }
 
-// Pairs [first, first + n) over rows of x: a slice of x stays in L2 while all pairs pass.
-inline void tile_item(const PanelProblem& p, int64_t first, int64_t n, const Quantised* x,
-                      Range rows, const PanelScratch& scratch) {
-  const int64_t half = p.n_panels / 2;
+inline PanelPair tile_pair_at(const PanelProblem& p, int64_t i) {
+  return is_swiglu(p) ? pair_of(p, i, p.n_panels / 2 + i) : pair_of(p, 2 * i, 2 * i + 1);
+}
+
+// A run of pairs over rows of x: a slice of x stays in L2 while all pairs pass.
+inline void tile_item(const PanelProblem& p, Range pairs, const Quantised* x, Range rows,
+                      const PanelScratch& scratch) {
   const int64_t padded_k = p.padded_k;
   for (int64_t col = 0; col < padded_k; col += kSliceCols) {
     const int64_t n_cols = padded_k - col < kSliceCols ? padded_k - col : kSliceCols;
     const TileStep step = {col, n_cols, col == 0, col + n_cols == padded_k};
-    for (int64_t j = 0; j < n; ++j) {
-      const int64_t i = first + j;
-      const PanelPair pair = is_swiglu(p) ? pair_of(p, i, half + i) : pair_of(p, 2 * i, 2 * i + 1);
-      float* totals = scratch.totals + j * (rows.end - rows.begin) * kTotals;
+    for (int64_t i = pairs.begin; i < pairs.end; ++i) {
+      const PanelPair pair = tile_pair_at(p, i);
+      float* totals = scratch.totals + (i - pairs.begin) * (rows.end - rows.begin) * kTotals;
       const PanelRef &a = pair.panels[0], &b = pair.panels[pair.count - 1];
       const auto multiply = [&](const PanelRef& left, const PanelRef& right, Kept kept) {
         const PanelRef two[2] = {left, right};
@@ -443,19 +445,35 @@ inline void tile_item(const PanelProblem& p, int64_t first, int64_t n, const Qua
   }
 }
 
+// Chunks of rows by runs of pairs of panels: kPairsAtOnce, or fewer where the team could not end
+// together.
+struct TileItems {
+  TileItems(const PanelProblem& p, int n_members)
+      : n_rows(p.problem.n_rows),
+        n_pairs((p.n_panels + 1) / 2),
+        n_chunks((n_rows + kRowsAtOnce - 1) / kRowsAtOnce) {
+    at_once = n_pairs * n_chunks / (4 * n_members);
+    at_once = at_once < 1 ? 1 : at_once > kPairsAtOnce ? kPairsAtOnce : at_once;
+    per_chunk = (n_pairs + at_once - 1) / at_once;
+    count = n_chunks * per_chunk;
+  }
+  Range rows(int64_t item) const {
+    const int64_t chunk = item / per_chunk;
+    return {n_rows * chunk / n_chunks, n_rows * (chunk + 1) / n_chunks};
+  }
+  Range pairs(int64_t item) const {
+    const int64_t first = item % per_chunk * at_once;
+    return {first, n_pairs - first < at_once ? n_pairs : first + at_once};
+  }
+  int64_t n_rows, n_pairs, n_chunks;
+  int64_t at_once = 1, per_chunk = 0, count = 0;
+};
+
 inline void run_tiles(const PanelProblem& p, const Quantised* x, const PanelScratch& scratch,
                       Member& member) {
-  const int64_t n_pairs = (p.n_panels + 1) / 2, n_rows = p.problem.n_rows;
-  const int64_t n_chunks = (n_rows + kRowsAtOnce - 1) / kRowsAtOnce;
-  // Items of kPairsAtOnce pairs, or fewer where the team could not end together.
-  int64_t at_once = n_pairs * n_chunks / (4 * member.count());
-  at_once = at_once < 1 ? 1 : at_once > kPairsAtOnce ? kPairsAtOnce : at_once;
-  const int64_t per_chunk = (n_pairs + at_once - 1) / at_once;
-  for (int64_t item = member.take(); item < n_chunks * per_chunk; item = member.take()) {
-    const int64_t chunk = item / per_chunk, first = item % per_chunk * at_once;
-    const Range rows = {n_rows * chunk / n_chunks, n_rows * (chunk + 1) / n_chunks};
-    tile_item(p, first, n_pairs - first < at_once ? n_pairs - first : at_once, x, rows, scratch);
-  }
+  const TileItems items(p, member.count());
+  for (int64_t item = member.take(); item < items.count; item = member.take())
+    tile_item(p, items.pairs(item), x, items.rows(item), scratch);
 }
 
 inline void run_panels(const PanelProblem& p, Member& member) {

@@ -115,6 +115,7 @@ struct Launch {
   Array x, y, gate, residual;
   std::vector<float> bias, norm;
   bool in_place = false;  // the residual is y
+  KernelId kernel = KernelId::kLinearPanels;
 
   LaunchArgs args(OperandView* operands, graph::Immediate* immediates, int64_t first_row,
                   int64_t rows) {
@@ -146,7 +147,7 @@ struct Launch {
     if (in_place)
       for (int64_t t = 0; t < y.rows(); ++t) std::copy_n(residual.row(t), y.cols(), y.row(t));
     const LaunchArgs a = args(operands, immediates, first_row, rows);
-    testing::run_kernel(KernelId::kLinearPanels, isa, team, a.operands, a.immediates, nullptr);
+    testing::run_kernel(kernel, isa, team, a.operands, a.immediates, nullptr);
     y.expect_guards();
   }
   // The oracle's y over `matrix` with x as it is given.
@@ -409,6 +410,66 @@ TEST(LinearPanels, DoWhatStandsBeforeAndBehindTheProduct) {
         check_ends(launch, weight, 64);
         if (HasFatalFailure()) return;
       }
+}
+
+// The same weights with binary32 activations: sums of K/2 products each, two roundings a step where
+// nothing is fused, their sum, bias, residual and the oracle's own.
+TEST(LinearPanelFloats, MatchTheOracleAndKeepBitsAtEveryLevelRowCountAndTeam) {
+  for (const FormatId id : kFormats) {
+    SCOPED_TRACE(codec::format(id).name);
+    std::mt19937 random(kSeed);
+    const int64_t cols = (600 + block_of(id) - 1) / block_of(id) * block_of(id);
+    const Parent a(id, 70, cols, random), b(FormatId::kQ8G32, 21, cols, random);
+    Weight weight;
+    weight.add(a, 16, 70);
+    weight.add(b, 0, 21);
+    Launch launch;
+    launch.kernel = KernelId::kLinearPanelFloats;
+    launch.weight = &weight.matrix;
+    launch.x = random_activations(kMaxRows, cols, random);
+    launch.y = Array(kMaxRows, 75);
+    const Array size = launch.oracle(weight.sizes, magnitudes(launch.x));
+    launch.residual = random_activations(kMaxRows, 75, random);
+    launch.in_place = true;
+    const Array exact = launch.oracle(weight.matrix, launch.x);
+    for (const Isa isa : testing::levels()) {
+      SCOPED_TRACE(isa_name(isa));
+      launch.run(isa, 1, 0, kMaxRows);
+      const Array all = launch.y;
+      for (int64_t t = 0; t < kMaxRows; ++t)
+        for (int64_t i = 0; i < all.cols(); ++i) {
+          const double largest = size.row(t)[i] + std::abs(launch.residual.row(t)[i]);
+          ASSERT_LE(std::abs(all.row(t)[i] - exact.row(t)[i]),
+                    (static_cast<double>(cols) + 8) * kUlp * largest)
+              << t << ", " << i;
+        }
+      check_bits(launch, isa, all);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(LinearPanelFloats, DoSwigluOverHalvesOfTwoFormats) {
+  std::mt19937 random(kSeed);
+  const Parent a(FormatId::kQ4G64, 48, 192, random), b(FormatId::kQ6G64, 48, 192, random);
+  Weight weight;
+  weight.add(a, 0, 48);
+  weight.add(b, 0, 48);
+  Launch launch;
+  launch.kernel = KernelId::kLinearPanelFloats;
+  launch.weight = &weight.matrix;
+  launch.input = LinearInput::kRmsNorm;
+  launch.output = LinearOutput::kSwiglu;
+  launch.norm = testing::random_values(random, 192, 0, 2);
+  launch.x = random_activations(kMaxRows, 192, random);
+  launch.y = Array(kMaxRows, 48);
+  const Array exact = launch.oracle(weight.matrix, launch.x);
+  for (const Isa isa : testing::levels()) {
+    launch.run(isa, 2, 0, kMaxRows);
+    const Array all = launch.y;
+    all.expect_near(exact, 1e-4, 1e-4);  // products of two sums of size 10 with 200 roundings each
+    check_bits(launch, isa, all);
+  }
 }
 
 // All codes at an end of their range against activations of ±127: no sum may saturate.

@@ -12,6 +12,7 @@ inline F load(const float* p) { return _mm_loadu_ps(p); }
 inline void store(float* p, F v) { _mm_storeu_ps(p, v); }
 inline F splat(float v) { return _mm_set1_ps(v); }
 inline F add(F a, F b) { return _mm_add_ps(a, b); }
+inline F sub(F a, F b) { return _mm_sub_ps(a, b); }
 inline F mul(F a, F b) { return _mm_mul_ps(a, b); }
 inline F mul_add(F a, F b, F c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
 inline F load_bf16(const uint16_t* p) {
@@ -60,7 +61,7 @@ inline I splat_word(const int8_t* p) {
   __builtin_memcpy(&word, p, 4);
   return _mm_set1_epi32(word);
 }
-// kLanes fp16 words; infinities and NaN are no legal scales.
+// kLanes finite fp16 words.
 inline F load_half(const uint16_t* p) {
   const I words = _mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
   const I magnitude = shl<13>(and_(words, isplat(0x7fff)));

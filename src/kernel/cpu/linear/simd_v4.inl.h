@@ -11,6 +11,7 @@ inline F load(const float* p) { return _mm512_loadu_ps(p); }
 inline void store(float* p, F v) { _mm512_storeu_ps(p, v); }
 inline F splat(float v) { return _mm512_set1_ps(v); }
 inline F add(F a, F b) { return _mm512_add_ps(a, b); }
+inline F sub(F a, F b) { return _mm512_sub_ps(a, b); }
 inline F mul(F a, F b) { return _mm512_mul_ps(a, b); }
 inline F mul_add(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
 inline F load_bf16(const uint16_t* p) {
