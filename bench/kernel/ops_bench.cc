@@ -40,17 +40,6 @@ std::vector<float> random_floats(int64_t n) {
   return out;
 }
 
-double seconds_of(Team& team, KernelId id, Isa isa, const std::vector<OperandView>& operands,
-                  const std::vector<graph::Immediate>& immediates, const StepInputs& step) {
-  LaunchArgs args{.operands = operands, .immediates = immediates, .step = &step};
-  std::vector<float> workspace(kernel_info(id).workspace_bytes(args, team.size()) / sizeof(float) +
-                               1);
-  args.workspace = {reinterpret_cast<std::byte*>(workspace.data()),
-                    workspace.size() * sizeof(float)};
-  const KernelFn fn = kernel_function(id, isa);
-  return fastest_seconds(team, kRuns, [&] { team.run([&](Member& member) { fn(args, member); }); });
-}
-
 struct Heads {
   int64_t nq, nkv, d;
 };

@@ -16,8 +16,8 @@ struct Packed {
   uint64_t stored_bytes = 0;     // of the objects that it replaces
 };
 
-// Replaces the segments of every tensor that a linear node reads through a panel kernel, wherever it
-// is used (a tied embedding too), and lets the source give up the stored bytes. `threads` >= 1.
+// Replaces the segments of every tensor that a linear node reads through a panel kernel, wherever
+// it is used (a tied embedding too), and lets the source give up the stored bytes. `threads` >= 1.
 // Errors: kDoesNotFit.
 Packed pack_weights(const graph::Graph& graph, std::vector<codec::Matrix>& weights,
                     ParameterSource& source, int threads);
