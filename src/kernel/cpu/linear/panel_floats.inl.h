@@ -64,21 +64,16 @@ inline void float_lanes(const PanelRef& panel, int lane, const float* x, int64_t
 }
 
 inline void run_float_row(const PanelProblem& p, Member& member) {
-  const int64_t count = is_swiglu(p) ? p.n_panels / 2 : p.n_panels;
   alignas(64) float totals[2][kPanelRows];
-  for (Shares shares(count, member.count());;) {
-    const Range share = shares.at(member.take());
-    if (share.begin == share.end) return;
-    for (int64_t i = share.begin; i < share.end; ++i) {
-      const PanelPair pair = pair_of(p, i, is_swiglu(p) ? count + i : p.n_panels);
-      for (int j = 0; j < pair.count; ++j)
-        with_format(pair.panels[j].segment->format, [&](auto format) {
-          for (int lane = 0; lane < kPanelRows; lane += kLanes)
-            float_lanes<decltype(format)>(pair.panels[j], lane, p.rows, p.padded_k, totals[j]);
-        });
-      finish_pair(p.problem, 0, pair, totals[0], totals[1]);
-    }
-  }
+  for_shares(p, member, [&](int64_t i) {
+    const PanelPair pair = pair_of(p, i, is_swiglu(p) ? p.n_panels / 2 + i : p.n_panels);
+    for (int j = 0; j < pair.count; ++j)
+      with_format(pair.panels[j].segment->format, [&](auto format) {
+        for (int lane = 0; lane < kPanelRows; lane += kLanes)
+          float_lanes<decltype(format)>(pair.panels[j], lane, p.rows, p.padded_k, totals[j]);
+      });
+    finish_pair(p.problem, 0, pair, totals[0], totals[1]);
+  });
 }
 
 // ---- more rows: slices of two panels as floats, used by blocks of rows

@@ -214,20 +214,39 @@ inline void stream_panel(const PanelProblem& p, const PanelRef& panel, const Qua
   });
 }
 
+// Asks for the first bytes of a share, which no earlier panel asked for.
+inline void prefetch_share(const PanelProblem& p, Range share) {
+  if (share.begin == share.end) return;
+  const PanelPair pair =
+      pair_of(p, share.begin, is_swiglu(p) ? p.n_panels / 2 + share.begin : p.n_panels);
+  for (int i = 0; i < pair.count; ++i) prefetch(pair.panels[i].data, kAhead);
+}
+
+// Runs body(panel index) over this member's shares of n panels, or of n gates with SwiGLU. The next
+// share is taken before the last panel of this one, so that its first bytes are on their way.
+template <typename Body>
+inline void for_shares(const PanelProblem& p, Member& member, const Body& body) {
+  Shares shares(is_swiglu(p) ? p.n_panels / 2 : p.n_panels, member.count());
+  Range share = shares.at(member.take());
+  prefetch_share(p, share);
+  while (share.begin < share.end) {
+    for (int64_t i = share.begin; i + 1 < share.end; ++i) body(i);
+    const Range next = shares.at(member.take());
+    prefetch_share(p, next);
+    body(share.end - 1);
+    share = next;
+  }
+}
+
 // Panels one by one; with SwiGLU a gate's and then the up projection's half of the way on.
 inline void run_stream(const PanelProblem& p, const Quantised* x, Member& member) {
-  const int64_t count = is_swiglu(p) ? p.n_panels / 2 : p.n_panels;
   alignas(64) float totals[2][kStreamRows * kPanelRows];
-  for (Shares shares(count, member.count());;) {
-    const Range share = shares.at(member.take());
-    if (share.begin == share.end) return;
-    for (int64_t i = share.begin; i < share.end; ++i) {
-      const PanelPair pair = pair_of(p, i, is_swiglu(p) ? count + i : p.n_panels);
-      for (int j = 0; j < pair.count; ++j) stream_panel(p, pair.panels[j], x, totals[j]);
-      for (int64_t t = 0; t < p.problem.n_rows; ++t)
-        finish_pair(p.problem, t, pair, totals[0] + t * kPanelRows, totals[1] + t * kPanelRows);
-    }
-  }
+  for_shares(p, member, [&](int64_t i) {
+    const PanelPair pair = pair_of(p, i, is_swiglu(p) ? p.n_panels / 2 + i : p.n_panels);
+    for (int j = 0; j < pair.count; ++j) stream_panel(p, pair.panels[j], x, totals[j]);
+    for (int64_t t = 0; t < p.problem.n_rows; ++t)
+      finish_pair(p.problem, t, pair, totals[0] + t * kPanelRows, totals[1] + t * kPanelRows);
+  });
 }
 
 // ---- many rows: slices of two panels as bytes, used by blocks of rows
