@@ -77,15 +77,16 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, uint32_t ma
 
   auto source =
       prepare::open_source(model_path(flags.model), flags.recipe, engine_options.cpu.threads);
-  auto engine = std::make_unique<runtime::Engine>(prepare::prepare(std::move(source), options),
-                                                  engine_options);
-  if (show_plan) {
-    const package::PreparedModel& model = engine->model();
-    fmt::print(stderr, "model {} from {} · {} · {} threads\n{}\n", model.name, model.source,
-               engine->device_name(), engine_options.cpu.threads,
-               runtime::memory_plan_text(engine->memory_plan()));
-  }
-  return engine;
+  options.before_loading = [&](const package::PreparedModel& model) {
+    engine_options.plan =
+        runtime::plan_before_loading(model, engine_options.cpu, engine_options.memory);
+    if (!show_plan) return;
+    fmt::print(stderr, "model {} from {} · cpu {} · {} threads\n{}\n", model.name, model.source,
+               isa_name(engine_options.cpu.isa), engine_options.cpu.threads,
+               runtime::memory_plan_text(*engine_options.plan));
+  };
+  package::PreparedModel model = prepare::prepare(std::move(source), options);
+  return std::make_unique<runtime::Engine>(std::move(model), engine_options);
 }
 
 }  // namespace flare::app

@@ -164,7 +164,6 @@ codec::Matrix SyntheticSource::matrix(std::string_view parameter, codec::Geometr
                   std::min(kTileRows, geometry.rows - row) * planes.plane[i].row_bytes);
   codec::append_segment(stored.matrix,
                         {object, geometry, format_.id, format_.layout, 0, geometry.rows});
-  weight_bytes_ += planes.total_bytes;
   return stored.matrix;
 }
 

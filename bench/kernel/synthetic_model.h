@@ -40,8 +40,8 @@ class SyntheticSource final : public prepare::ParameterSource {
   std::vector<float> values(std::string_view parameter, uint64_t n) override;
   graph::Policy policy(std::string_view parameter, std::string_view input) const override;
   std::optional<std::string> resource(std::string_view role) const override;
+  void fill() override {}
   void release(Bytes) override {}
-  uint64_t weight_bytes() const override { return weight_bytes_; }
 
  private:
   struct Stored {
@@ -53,7 +53,6 @@ class SyntheticSource final : public prepare::ParameterSource {
   Json config_;
   std::map<std::string, Stored, std::less<>> stored_;
   std::vector<std::string> bound_;
-  uint64_t weight_bytes_ = 0;
 };
 
 // The vocabulary of a shape, and the bytes of one of its layers and of its embedding in a format.

@@ -53,7 +53,8 @@ class MappedFile {
   Bytes bytes_;
 };
 
-// The same for whole pages inside a part of any mapped file.
+// The same for whole pages inside a part of any mapping. Those of a file can be read again, those
+// of a Buffer are zero then.
 void release_mapped(Bytes part);
 
 // Whole small file as text; more than `limit` bytes is kInvalid.

@@ -186,10 +186,12 @@ const MappedFile& Checkpoint::mapping(const Tensor& tensor) const {
   return gguf_ ? gguf_->mapping() : files_.at(tensor.file).mapping();
 }
 
-void Checkpoint::release(const Tensor& tensor) const {
+void Checkpoint::release(const Tensor& tensor) const { release(tensor, 0, tensor.bytes.size()); }
+
+void Checkpoint::release(const Tensor& tensor, uint64_t offset, uint64_t length) const {
   const MappedFile& file = mapping(tensor);
-  const auto offset = static_cast<uint64_t>(tensor.bytes.data() - file.bytes().data());
-  file.release(offset, tensor.bytes.size());
+  const auto begin = static_cast<uint64_t>(tensor.bytes.data() - file.bytes().data());
+  file.release(begin + offset, length);
 }
 
 }  // namespace flare::checkpoint

@@ -95,8 +95,10 @@ class Checkpoint {
   const Tensor* find(std::string_view name) const;
   // Text of a sibling file such as "tokenizer.json"; nullopt if it does not exist.
   std::optional<std::string> asset(std::string_view name) const;
-  // Tells the kernel that a tensor's pages are no longer needed.
+  // Tells the kernel that pages of a tensor are no longer needed: all, or those of
+  // [offset, offset+length) of its bytes.
   void release(const Tensor& tensor) const;
+  void release(const Tensor& tensor, uint64_t offset, uint64_t length) const;
 
  private:
   std::filesystem::path folder_;

@@ -67,7 +67,7 @@ struct Rank {
   PageLayout page;
   RowLayout row;
   std::vector<CatalogEntry> catalog;  // per class in ascending capacity
-  uint64_t weight_bytes = 0;          // stored bytes of all weights, each counted once
+  uint64_t weight_bytes = 0;  // of weights as kernels read them, each counted once, and constants
   std::vector<std::shared_ptr<void>> keep_alive;
 };
 

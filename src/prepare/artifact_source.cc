@@ -125,11 +125,4 @@ std::optional<std::string> ArtifactSource::resource(std::string_view role) const
   return std::nullopt;
 }
 
-uint64_t ArtifactSource::weight_bytes() const {
-  uint64_t total = 0;
-  for (const artifact::Object& object : reader_.directory().objects)
-    if (object.kind == artifact::Object::Kind::kTensor) total = checked_add(total, object.bytes);
-  return total;
-}
-
 }  // namespace flare::prepare

@@ -26,8 +26,8 @@ class ArtifactSource final : public ParameterSource {
   std::vector<float> values(std::string_view parameter, uint64_t n) override;
   graph::Policy policy(std::string_view parameter, std::string_view input) const override;
   std::optional<std::string> resource(std::string_view role) const override;
-  void release(Bytes object) override { release_mapped(object); }
-  uint64_t weight_bytes() const override;
+  void fill() override {}  // everything is mapped
+  void release(Bytes part) override { release_mapped(part); }
 
  private:
   const artifact::Binding& binding(std::string_view parameter) const;

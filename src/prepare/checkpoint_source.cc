@@ -75,17 +75,6 @@ CheckpointSource::CheckpointSource(const fs::path& path, std::string_view recipe
     for (const ImportedParameter& parameter : component.parameters)
       entries_.emplace(parameter.name,
                        Entry{&parameter, choose_format(recipe, component, parameter)});
-  weight_bytes_ = count_weight_bytes();
-}
-
-uint64_t CheckpointSource::count_weight_bytes() const {
-  uint64_t total = 0;
-  for (const auto& [name, entry] : entries_) {
-    if (!entry.parameter->tied_to.empty()) continue;
-    const codec::Format& format = codec::format(entry.choice.format);
-    total = checked_add(total, format.planes(geometry_of(*entry.parameter)).total_bytes);
-  }
-  return total;
 }
 
 const CheckpointSource::Entry& CheckpointSource::find(std::string_view parameter) const {
@@ -127,22 +116,42 @@ bool CheckpointSource::in_place(const Entry& entry) const {
          });
 }
 
-const std::byte* CheckpointSource::encoded(const Entry& entry) {
+CheckpointSource::Encoded& CheckpointSource::encoded(const Entry& entry) {
   const ImportedParameter& parameter = *entry.parameter;
-  const std::string& owner = parameter.tied_to.empty() ? parameter.name : parameter.tied_to;
-  auto& slot = encoded_[owner];
-  if (slot != nullptr) return slot.get();
-  const codec::Format& format = codec::format(entry.choice.format);
+  Encoded& encoded = encoded_[parameter.tied_to.empty() ? parameter.name : parameter.tied_to];
+  if (encoded.entry == nullptr) {
+    const codec::Format& format = codec::format(entry.choice.format);
+    encoded.entry = &entry;
+    encoded.memory = Buffer(format.planes(geometry_of(parameter)).total_bytes, parameter.name);
+  }
+  return encoded;
+}
+
+// Block by block, giving back the source's pages on the way: they may be four times what they
+// become.
+void CheckpointSource::fill(Encoded& encoded) {
+  if (encoded.filled) return;
+  const ImportedParameter& parameter = *encoded.entry->parameter;
+  const codec::Format& format = codec::format(encoded.entry->choice.format);
   const codec::Geometry geometry = geometry_of(parameter);
-  const codec::Planes planes = format.planes(geometry);
-  // Value-initialised: the gaps between planes are zeros.
-  auto bytes = std::make_unique<std::byte[]>(planes.total_bytes);
-  PlaneRows rows;
-  for (int p = 0; p < planes.count; ++p) rows.plane[p] = bytes.get() + planes.plane[p].offset;
-  encode_rows(parameter, format, 0, geometry.rows, rows, team_);
+  const codec::Planes planes = format.planes(geometry);  // the gaps between them stay zero
+  constexpr uint64_t kBlockValues = uint64_t{1} << 21;
+  const uint64_t block = std::max<uint64_t>(1, kBlockValues / std::max<uint64_t>(1, geometry.cols));
+  for (uint64_t row = 0; row < geometry.rows; row += block) {
+    const uint64_t end = std::min(row + block, geometry.rows);
+    PlaneRows rows;
+    for (int p = 0; p < planes.count; ++p)
+      rows.plane[p] =
+          encoded.memory.data() + planes.plane[p].offset + row * planes.plane[p].row_bytes;
+    encode_rows(parameter, format, row, end - row, rows, team_);
+    release_rows(checkpoint_, parameter, row, end);
+  }
   for (const Piece& piece : parameter.pieces) checkpoint_.release(*piece.tensor);
-  slot = std::move(bytes);
-  return slot.get();
+  encoded.filled = true;
+}
+
+void CheckpointSource::fill() {
+  for (auto& [owner, encoded] : encoded_) fill(encoded);
 }
 
 codec::Matrix CheckpointSource::matrix(std::string_view name, codec::Geometry geometry) {
@@ -155,8 +164,8 @@ codec::Matrix CheckpointSource::matrix(std::string_view name, codec::Geometry ge
   codec::Matrix matrix;
   matrix.cols = geometry.cols;
   if (!in_place(entry)) {
-    codec::append_segment(matrix,
-                          {encoded(entry), geometry, format.id, format.layout, 0, geometry.rows});
+    codec::append_segment(matrix, {encoded(entry).memory.data(), geometry, format.id, format.layout,
+                                   0, geometry.rows});
     return matrix;
   }
   for (const Piece& piece : parameter.pieces)
@@ -173,6 +182,7 @@ std::vector<float> CheckpointSource::values(std::string_view name, uint64_t n) {
     throw Error(Code::kBinding, "{}: parameter '{}' has shape {}, expected {} elements",
                 path_.string(), name, shape_text(parameter.shape), n);
   const codec::Matrix stored = matrix(name, geometry_of(parameter));
+  if (!in_place(entry)) fill(encoded(entry));
   std::vector<float> out(n);
   for (uint64_t row = 0; row < stored.rows; ++row)
     codec::decode_row(stored, row, out.data() + row * stored.cols);
@@ -187,11 +197,7 @@ graph::Policy CheckpointSource::policy(std::string_view name, std::string_view i
   return entry.choice.policy;
 }
 
-void CheckpointSource::release(Bytes object) {
-  for (auto& [owner, bytes] : encoded_)
-    if (bytes.get() == object.data()) return bytes.reset();
-  release_mapped(object);
-}
+void CheckpointSource::release(Bytes part) { release_mapped(part); }
 
 std::optional<std::string> CheckpointSource::resource(std::string_view role) const {
   return checkpoint_resource(checkpoint_, role);

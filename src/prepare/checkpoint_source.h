@@ -2,10 +2,10 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/team.h"
 #include "checkpoint/safetensors.h"
 #include "prepare/import/imported_model.h"
@@ -14,8 +14,8 @@
 
 namespace flare::prepare {
 
-// With recipe keep a matrix points into the mapped file, at any alignment; other recipes encode a
-// parameter when it is first bound, tied parameters once. Transposed parameters are always copies.
+// With recipe keep a matrix points into the mapped file, at any alignment; with other recipes into
+// memory that fill() encodes into, tied parameters once. Transposed parameters are always copies.
 class CheckpointSource final : public ParameterSource {
  public:
   // Errors: those of Checkpoint::open and import_checkpoint; kUsage for an unknown recipe.
@@ -30,8 +30,8 @@ class CheckpointSource final : public ParameterSource {
   std::vector<float> values(std::string_view parameter, uint64_t n) override;
   graph::Policy policy(std::string_view parameter, std::string_view input) const override;
   std::optional<std::string> resource(std::string_view role) const override;
-  void release(Bytes object) override;
-  uint64_t weight_bytes() const override { return weight_bytes_; }
+  void fill() override;
+  void release(Bytes part) override;
 
  private:
   struct Entry {
@@ -40,8 +40,14 @@ class CheckpointSource final : public ParameterSource {
   };
   const Entry& find(std::string_view parameter) const;
   bool in_place(const Entry& entry) const;
-  const std::byte* encoded(const Entry& entry);
-  uint64_t count_weight_bytes() const;
+  // Memory for an encoded parameter.
+  struct Encoded {
+    const Entry* entry = nullptr;
+    Buffer memory;
+    bool filled = false;
+  };
+  Encoded& encoded(const Entry& entry);
+  void fill(Encoded& encoded);
 
   std::filesystem::path path_;
   std::string name_;
@@ -49,8 +55,7 @@ class CheckpointSource final : public ParameterSource {
   ImportedModel model_;
   std::map<std::string, Entry, std::less<>> entries_;
   // By name of the parameter that owns the data.
-  std::map<std::string, std::unique_ptr<std::byte[]>, std::less<>> encoded_;
-  uint64_t weight_bytes_ = 0;
+  std::map<std::string, Encoded, std::less<>> encoded_;
   Team team_;
 };
 

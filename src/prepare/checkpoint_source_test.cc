@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/float_types.h"
@@ -41,6 +42,26 @@ TEST(CheckpointSource, TransposesTheConvolution) {
         ASSERT_EQ(values[t * 512 + c],
                   bf16_to_f32(load_le<uint16_t>(tensor->bytes.data() + 2 * (c * 4 + t))));
   }
+}
+
+TEST(CheckpointSource, EncodesWhenFilledAndForgetsWhatIsReleased) {
+  CheckpointSource source(kNano, "q8", 2);
+  const codec::Matrix up = source.matrix("text/layers/0/mlp/up", {512, 256});
+  const uint64_t bytes = codec::format(up.segments[0].format).planes({512, 256}).total_bytes;
+  const Bytes object(up.segments[0].object, bytes);
+  const auto blank = [&] {
+    return std::ranges::all_of(object, [](std::byte b) { return b == std::byte{0}; });
+  };
+  EXPECT_TRUE(blank());
+  source.fill();
+  EXPECT_FALSE(blank());
+  const std::vector<std::byte> before(object.begin(), object.end());
+  source.fill();
+  EXPECT_TRUE(std::ranges::equal(object, before));
+  constexpr uint64_t kPage = 4096;  // whole pages alone: the rest of the first stays
+  source.release(object.subspan(kPage / 2));
+  EXPECT_TRUE(std::ranges::equal(object.first(kPage), std::span(before).first(kPage)));
+  EXPECT_EQ(object[kPage], std::byte{0});
 }
 
 TEST(CheckpointSource, EncodesATiedParameterOnce) {

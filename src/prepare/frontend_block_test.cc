@@ -29,7 +29,7 @@ class Files final : public ParameterSource {
     return it == files_.end() ? std::nullopt : std::optional(it->second);
   }
   void release(Bytes) override {}
-  uint64_t weight_bytes() const override { return 0; }
+  void fill() override {}
 
  private:
   std::map<std::string, std::string> files_;

@@ -32,7 +32,8 @@ class ParameterSource {
   virtual bool has(std::string_view parameter) const = 0;
   // Every logical parameter of the component, in registry order: the model must bind each once.
   virtual std::vector<std::string> parameters(std::string_view component) const = 0;
-  // The parameter as a matrix [rows, cols] of row segments, stored words in place.
+  // The parameter as a matrix [rows, cols] of row segments, stored words in place. Its bytes are to
+  // be read after fill() only.
   virtual codec::Matrix matrix(std::string_view parameter, codec::Geometry geometry) = 0;
   // A small parameter of any rank as binary32 values in C order; n is its element count.
   virtual std::vector<float> values(std::string_view parameter, uint64_t n) = 0;
@@ -40,10 +41,11 @@ class ParameterSource {
   virtual graph::Policy policy(std::string_view parameter, std::string_view input) const = 0;
   // Text of a resource role of component text, such as "tokenizer.json"; nullopt if absent.
   virtual std::optional<std::string> resource(std::string_view role) const = 0;
-  // The stored bytes of a matrix's object are not read again: memory of theirs may go.
-  virtual void release(Bytes object) = 0;
-  // Bytes of weights as stored, for memory plans.
-  virtual uint64_t weight_bytes() const = 0;
+  // Makes what matrices given out so far need and files do not hold: the one call that takes much
+  // memory. Errors: kValue.
+  virtual void fill() = 0;
+  // A matrix's object, or a part of it, is not read again: memory of its whole pages may go.
+  virtual void release(Bytes part) = 0;
 };
 
 // Opens a `.ninfer` artifact or a checkpoint (folder, .safetensors or GGUF file). `recipe` applies

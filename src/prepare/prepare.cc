@@ -2,6 +2,8 @@
 #include "prepare/prepare.h"
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 #include "base/cpu.h"
 #include "base/error.h"
@@ -61,6 +63,22 @@ std::vector<package::CatalogEntry> make_catalog(const TextModel& model, const St
   return catalog;
 }
 
+// Of every matrix in the form that kernels read, each row once, and of constants.
+uint64_t weight_bytes(const package::Rank& rank, const Packing& packing) {
+  uint64_t total = packing.bytes;
+  std::set<std::tuple<const std::byte*, uint64_t, uint64_t>> counted;
+  for (const codec::Matrix& weight : rank.weights)
+    for (const codec::Segment& s : weight.segments) {
+      if (s.layout == codec::LayoutId::kPanels16) continue;  // in the packed memory
+      if (!counted.emplace(s.object, s.row_begin, s.row_end).second) continue;
+      const codec::Planes planes = codec::format(s.format).planes(s.geometry);
+      for (int p = 0; p < planes.count; ++p) total += s.rows() * planes.plane[p].row_bytes;
+    }
+  for (const kernel::Constant& constant : rank.constants)
+    total += constant.values.size() * sizeof(float);
+  return total;
+}
+
 }  // namespace
 
 package::PreparedModel prepare(std::unique_ptr<ParameterSource> source,
@@ -71,9 +89,7 @@ package::PreparedModel prepare(std::unique_ptr<ParameterSource> source,
   model_options.kv_dtype = options.exact ? graph::DType::kF32 : options.kv_dtype;
   TextModel model = build_text_model(*source, model_options);
   model.step.graph = fuse(std::move(model.step.graph), model.step.weights, model.step.constants);
-  const int threads =
-      options.threads > 0 ? options.threads : static_cast<int>(usable_cores().size());
-  const Packed packed = pack_weights(model.step.graph, model.step.weights, *source, threads);
+  const Packing packing = plan_packing(model.step.graph, model.step.weights);
   StateLayout states = lay_out_states(model.step.graph, kPageTokens);
 
   package::PreparedModel prepared;
@@ -95,10 +111,15 @@ package::PreparedModel prepare(std::unique_ptr<ParameterSource> source,
   rank.weights = std::move(model.step.weights);
   rank.weight_names = std::move(model.step.graph.weight_names);
   rank.constants = std::move(model.step.constants);
-  rank.weight_bytes = source->weight_bytes() - packed.stored_bytes + packed.bytes;
-  if (packed.memory) rank.keep_alive.push_back(packed.memory);
-  rank.keep_alive.push_back(std::shared_ptr<ParameterSource>(std::move(source)));
+  rank.weight_bytes = weight_bytes(rank, packing);
+  const std::shared_ptr<ParameterSource> shared_source = std::move(source);
+  rank.keep_alive = {packing.memory, shared_source};
   prepared.ranks.push_back(std::move(rank));
+
+  if (options.before_loading) options.before_loading(prepared);
+  shared_source->fill();
+  pack_weights(packing, *shared_source,
+               options.threads > 0 ? options.threads : static_cast<int>(usable_cores().size()));
   return prepared;
 }
 

@@ -1,6 +1,7 @@
 // Preparation in one call: an opened source becomes a prepared model that the runtime can run.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,9 @@ struct PrepareOptions {
   bool taps = false;                              // plans copy hidden states out
   bool all_logits = false;                   // every row may ask for logits, not one per sequence
   std::optional<std::string> chat_template;  // Jinja text instead of the source's
+  // Called with everything in place but the bytes of weights, before memory is taken for them: the
+  // place to plan memory, tell the plan, and refuse by throwing.
+  std::function<void(const package::PreparedModel&)> before_loading;
 };
 
 // Builds graphs, chooses kernels, lays out states and memory, decides the frontend block. The

@@ -58,7 +58,7 @@ struct Engine::Active {
 Engine::Engine(package::PreparedModel model, const EngineOptions& options)
     : model_(std::move(model)),
       options_(options),
-      runner_(model_, {options.cpu, options.memory, /*all_logits=*/false}) {
+      runner_(model_, {options.cpu, options.memory, /*all_logits=*/false, options.plan}) {
   check_capacity(model_);
   const uint32_t chunk = model_.capacity.prefill_chunk;
   prefill_chunk_ = options.prefill_chunk == 0 ? chunk : std::min(options.prefill_chunk, chunk);

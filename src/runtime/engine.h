@@ -20,7 +20,8 @@ struct EngineOptions {
   kernel::CpuOptions cpu;
   MemoryWishes memory;
   uint32_t max_pending = 64;
-  uint32_t prefill_chunk = 0;  // 0: the model's
+  uint32_t prefill_chunk = 0;      // 0: the model's
+  std::optional<MemoryPlan> plan;  // made by plan_before_loading; absent: made now
 };
 
 // Counters for health, metrics and the dashboard. A snapshot.

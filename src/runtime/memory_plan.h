@@ -17,7 +17,8 @@ struct MemoryWishes {
 };
 
 struct MemoryPlan {
-  uint64_t weights = 0;  // stored bytes, mapped ones included
+  uint64_t program = 0;  // code, tokenizer, tables: what is no model
+  uint64_t weights = 0;  // as kernels read them, mapped ones included
   uint64_t scratch = 0;  // arena and workspace
   uint64_t io = 0;       // step inputs, logits
   uint64_t row_bytes = 0, page_bytes = 0;
@@ -30,15 +31,17 @@ struct MemoryPlan {
   uint64_t budget = 0;  // what may be used at most
   std::string note;     // what was lowered and why; empty if nothing
 
-  uint64_t total() const { return weights + scratch + io + rows * row_bytes + pages * page_bytes; }
+  uint64_t total() const {
+    return program + weights + scratch + io + rows * row_bytes + pages * page_bytes;
+  }
   uint32_t pages_for(uint64_t tokens) const {
     return static_cast<uint32_t>((tokens + page_tokens - 1) / page_tokens);
   }
 };
 
-// Budget: package.md §11.5 (available memory less an allowance), capped by the limit. Pages cover
-// max_concurrency full contexts if they fit, at least one. Errors: kDoesNotFit with the shortfall
-// and the largest setting that fits.
+// Budget: package.md §11.5 (`available`, what the model may take from nothing on, less an
+// allowance), capped by the limit. Pages cover max_concurrency full contexts if they fit, at least
+// one. Errors: kDoesNotFit with the shortfall and the largest setting that fits.
 MemoryPlan plan_memory(const package::PreparedModel& model, uint64_t scratch_bytes,
                        const MemoryWishes& wishes, uint64_t total_memory, uint64_t available);
 

@@ -31,6 +31,11 @@ uint64_t io(const package::PreparedModel& m) {
   return 8 * 1024 * 4 + uint64_t{m.capacity.max_rows} * 64;
 }
 
+// Takes the same from every budget.
+uint64_t program(const package::PreparedModel& m) {
+  return plan_memory(m, kScratch, {}, 64 * kGiB, 32 * kGiB).program;
+}
+
 Error refusal(const package::PreparedModel& m, const MemoryWishes& wishes) {
   try {
     plan_memory(m, kScratch, wishes, 64 * kGiB, 32 * kGiB);
@@ -51,17 +56,18 @@ TEST(MemoryPlan, CoversEveryRequestsFullContextWhereMemoryAllows) {
   EXPECT_EQ(plan.weights, kGiB);
   EXPECT_EQ(plan.scratch, kScratch);
   EXPECT_EQ(plan.io, io(m));
-  EXPECT_EQ(plan.total(), kGiB + kScratch + io(m) + 9 * 4 * kMiB + 8 * 32 * 2 * kMiB);
+  EXPECT_EQ(plan.total(),
+            plan.program + kGiB + kScratch + io(m) + 9 * 4 * kMiB + 8 * 32 * 2 * kMiB);
   EXPECT_LE(plan.total(), plan.budget);
   EXPECT_EQ(plan.note, "");
 }
 
 TEST(MemoryPlan, LeavesTheAllowanceToTheMachine) {
-  // package.md §11.5: ⌈T/20⌉ + 2 GiB + 64 MiB stay free; mapped weights are not counted twice.
+  // package.md §11.5: ⌈T/20⌉ + 2 GiB + 64 MiB stay free.
   const MemoryPlan plan = plan_memory(model(4096, 8), kScratch, {}, 60 * kGiB, 32 * kGiB);
-  EXPECT_EQ(plan.budget, 32 * kGiB - 3 * kGiB - 2 * kGiB - 64 * kMiB + kGiB);
+  EXPECT_EQ(plan.budget, 32 * kGiB - 3 * kGiB - 2 * kGiB - 64 * kMiB);
   // A small machine: half of what is free.
-  EXPECT_EQ(plan_memory(model(512, 1), kScratch, {}, 8 * kGiB, 2 * kGiB).budget, kGiB + kGiB);
+  EXPECT_EQ(plan_memory(model(512, 1), kScratch, {}, 8 * kGiB, 4 * kGiB).budget, 2 * kGiB);
   // A limit caps both.
   EXPECT_EQ(
       plan_memory(model(512, 1), kScratch, {false, false, 3 * kGiB}, 64 * kGiB, 32 * kGiB).budget,
@@ -71,7 +77,7 @@ TEST(MemoryPlan, LeavesTheAllowanceToTheMachine) {
 TEST(MemoryPlan, GivesFewerPagesBeforeItLowersAnything) {
   const auto m = model(4096, 8);
   // Room for 40 pages: one full context of 32 fits, eight do not.
-  const uint64_t limit = kGiB + kScratch + io(m) + 9 * 4 * kMiB + 40 * 2 * kMiB;
+  const uint64_t limit = program(m) + kGiB + kScratch + io(m) + 9 * 4 * kMiB + 40 * 2 * kMiB;
   const MemoryPlan plan = plan_memory(m, kScratch, {false, false, limit}, 64 * kGiB, 32 * kGiB);
   EXPECT_EQ(plan.pages, 40u);
   EXPECT_EQ(plan.max_context, 4096u);
@@ -82,7 +88,7 @@ TEST(MemoryPlan, GivesFewerPagesBeforeItLowersAnything) {
 TEST(MemoryPlan, LowersDefaultsAndSaysSo) {
   const auto m = model(4096, 8);
   // Two rows and 10 pages.
-  const uint64_t limit = kGiB + kScratch + io(m) + 2 * 4 * kMiB + 10 * 2 * kMiB;
+  const uint64_t limit = program(m) + kGiB + kScratch + io(m) + 2 * 4 * kMiB + 10 * 2 * kMiB;
   const MemoryPlan plan = plan_memory(m, kScratch, {false, false, limit}, 64 * kGiB, 32 * kGiB);
   EXPECT_EQ(plan.max_concurrency, 1u);
   EXPECT_EQ(plan.max_context, 1280u);
@@ -99,7 +105,7 @@ TEST(MemoryPlan, LowersDefaultsAndSaysSo) {
 
 TEST(MemoryPlan, RefusesAGivenContextAndNamesTheLargestThatFits) {
   const auto m = model(4096, 1);
-  const uint64_t limit = kGiB + kScratch + io(m) + 2 * 4 * kMiB + 10 * 2 * kMiB;
+  const uint64_t limit = program(m) + kGiB + kScratch + io(m) + 2 * 4 * kMiB + 10 * 2 * kMiB;
   const Error e = refusal(m, {true, true, limit});
   EXPECT_NE(e.message().find("4096"), std::string::npos) << e.message();
   EXPECT_NE(e.message().find("1280"), std::string::npos) << e.message();
@@ -111,7 +117,7 @@ TEST(MemoryPlan, RefusesAGivenContextAndNamesTheLargestThatFits) {
 
 TEST(MemoryPlan, RefusesAGivenConcurrencyAndNamesTheLargestThatFits) {
   const auto m = model(4096, 100);
-  const uint64_t limit = kGiB + kScratch + io(m) + 21 * 4 * kMiB + 1 * 2 * kMiB;
+  const uint64_t limit = program(m) + kGiB + kScratch + io(m) + 21 * 4 * kMiB + 1 * 2 * kMiB;
   const Error e = refusal(m, {false, true, limit});
   EXPECT_NE(e.message().find("--max-concurrency 100"), std::string::npos) << e.message();
   EXPECT_NE(e.message().find("20 does"), std::string::npos) << e.message();
@@ -120,7 +126,7 @@ TEST(MemoryPlan, RefusesAGivenConcurrencyAndNamesTheLargestThatFits) {
 TEST(MemoryPlan, RefusesAMachineThatIsTooSmallAndNamesTheShortfall) {
   const auto m = model(4096, 1);
   // 30 MiB less than two rows and a page.
-  const uint64_t limit = kGiB + kScratch + io(m) + 10 * kMiB - 30 * kMiB;
+  const uint64_t limit = program(m) + kGiB + kScratch + io(m) + 10 * kMiB - 30 * kMiB;
   const Error e = refusal(m, {false, false, limit});
   EXPECT_NE(e.message().find("30.0 MiB more"), std::string::npos) << e.message();
   EXPECT_NE(e.message().find("weights 1.0 GiB"), std::string::npos) << e.message();
@@ -134,6 +140,14 @@ TEST(MemoryPlan, AModelWithoutPagesNeedsRowsOnly) {
   EXPECT_EQ(plan.pages, 0u);
   EXPECT_EQ(plan.max_context, 4096u);
   EXPECT_EQ(plan.max_concurrency, 4u);
+}
+
+TEST(MemoryPlan, CountsTheProgramAndTheTokenizer) {
+  auto m = model(4096, 8);
+  const uint64_t without = program(m);
+  EXPECT_GT(without, 4 * kMiB);
+  m.frontend.tokenizer_json = std::string(kMiB, ' ');
+  EXPECT_GE(program(m), without + kMiB + 1024 * 100);  // the text and what is made of it
 }
 
 }  // namespace

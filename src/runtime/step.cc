@@ -6,6 +6,23 @@
 #include "base/error.h"
 
 namespace flare::runtime {
+namespace {
+
+uint64_t scratch_bytes(const package::Rank& rank, kernel::Backend& backend) {
+  uint64_t scratch = 0;
+  for (const package::CatalogEntry& e : rank.catalog)
+    scratch = std::max(scratch, backend.scratch_bytes(e.plan, {rank.weights, rank.constants}));
+  return scratch;
+}
+
+}  // namespace
+
+MemoryPlan plan_before_loading(const package::PreparedModel& model, const kernel::CpuOptions& cpu,
+                               const MemoryWishes& wishes) {
+  const auto backend = kernel::make_cpu_backend(cpu);
+  return plan_memory(model, scratch_bytes(model.ranks.at(0), *backend), wishes,
+                     total_memory_bytes(), available_memory_bytes());
+}
 
 StepRunner::StepRunner(const package::PreparedModel& model, const Options& options)
     : model_(model),
@@ -13,11 +30,14 @@ StepRunner::StepRunner(const package::PreparedModel& model, const Options& optio
       options_(options),
       backend_(kernel::make_cpu_backend(options.cpu)) {
   const kernel::PlanBindings bindings{rank_.weights, rank_.constants};
-  uint64_t scratch = 0;
-  for (const package::CatalogEntry& e : rank_.catalog)
-    scratch = std::max(scratch, backend_->scratch_bytes(e.plan, bindings));
-  memory_ =
-      plan_memory(model, scratch, options.memory, total_memory_bytes(), available_memory_bytes());
+  if (options.plan) {
+    memory_ = *options.plan;
+  } else {
+    // The weights are part of the plan, and of what is in use.
+    const uint64_t available = available_memory_bytes() + rank_.weight_bytes;
+    memory_ = plan_memory(model, scratch_bytes(rank_, *backend_), options.memory,
+                          total_memory_bytes(), available);
+  }
   rows_ = std::make_unique<BlockPool>(*backend_, memory_.row_bytes, memory_.rows);
   pages_ = std::make_unique<BlockPool>(*backend_, memory_.page_bytes, memory_.pages);
   for (const package::CatalogEntry& e : rank_.catalog) {

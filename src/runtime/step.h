@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,7 @@ class StepRunner {
     kernel::CpuOptions cpu;
     MemoryWishes memory;
     bool all_logits = false;
+    std::optional<MemoryPlan> plan;  // made by plan_before_loading; absent: made now
   };
   // The model outlives the runner. Errors: kDoesNotFit, kInvalid (plans).
   StepRunner(const package::PreparedModel& model, const Options& options);
@@ -79,5 +81,10 @@ class StepRunner {
   std::vector<uint32_t> tap_cols_;
   std::vector<float*> tap_addresses_;
 };
+
+// The memory plan of a model whose weights take no memory yet (PrepareOptions::before_loading).
+// Errors: kDoesNotFit, kInvalid (plans).
+MemoryPlan plan_before_loading(const package::PreparedModel& model, const kernel::CpuOptions& cpu,
+                               const MemoryWishes& wishes);
 
 }  // namespace flare::runtime

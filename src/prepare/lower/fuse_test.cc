@@ -436,8 +436,9 @@ TEST(Fuse, KeepsEveryBitOfLogitsTapsAndStates) {
           options.exact = exact;
           options.taps = taps;
           TextModel model = build_text_model(*source, options);
-          const Packed packed =
-              pack_weights(model.step.graph, model.step.weights, *source, /*threads=*/1);
+          const Packing packing = plan_packing(model.step.graph, model.step.weights);
+          source->fill();
+          pack_weights(packing, *source, /*threads=*/1);
           const graph::Graph fused =
               fuse(model.step.graph, model.step.weights, model.step.constants);
           EXPECT_LT(fused.nodes.size(), model.step.graph.nodes.size());

@@ -230,6 +230,24 @@ TEST(Prepare, RefusesCapacitiesThatNoStepCanHave) {
   refused(options, "4096 positions");
 }
 
+TEST(Prepare, AsksBeforeItTakesMemoryForWeights) {
+  PrepareOptions options;
+  int calls = 0;
+  options.before_loading = [&](const package::PreparedModel& model) {
+    ++calls;
+    const package::Rank& rank = model.ranks.at(0);
+    EXPECT_GT(rank.weight_bytes, 0u);
+    EXPECT_EQ(rank.catalog.back().graph_class, "sample");
+    const codec::Segment& packed = rank.weights.back().segments.at(0);
+    EXPECT_EQ(packed.layout, codec::LayoutId::kPanels16);
+    EXPECT_EQ(packed.object[0], std::byte{0});  // the memory is there, nobody has written to it
+    throw Error(Code::kDoesNotFit, "too much");
+  };
+  EXPECT_THROW(prepare(open_source(fs::path(FLARE_SOURCE_DIR) / "models/nano", "q4", 1), options),
+               Error);
+  EXPECT_EQ(calls, 1);
+}
+
 TEST(Prepare, TheCatalogCoversEveryStep) {
   PrepareOptions options;
   options.max_concurrency = 5;

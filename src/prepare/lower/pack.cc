@@ -13,12 +13,7 @@
 namespace flare::prepare {
 namespace {
 
-// A stored tensor and where its panels go.
-struct Target {
-  codec::Segment stored;
-  uint64_t offset = 0, bytes = 0;
-};
-using Targets = std::map<const std::byte*, Target>;
+using Targets = std::map<const std::byte*, Packing::Target>;
 
 Targets find_targets(const graph::Graph& graph, const std::vector<codec::Matrix>& weights) {
   Targets targets;
@@ -36,41 +31,54 @@ uint64_t lay_out(Targets& targets) {
   constexpr uint64_t kLine = 64;
   uint64_t total = 0;
   for (auto& [object, target] : targets) {
+    const codec::Segment& s = target.stored;
     target.offset = total;
-    target.bytes = codec::panels_bytes(target.stored.format, target.stored.geometry);
-    total = checked_align_up(checked_add(total, target.bytes, "packed weights"), kLine);
+    total = checked_add(total, codec::panels_bytes(s.format, s.geometry), "packed weights");
+    total = checked_align_up(total, kLine);
   }
   return total;
 }
 
-void pack(const Target& target, std::byte* memory, Team& team) {
-  const codec::Segment& s = target.stored;
+// Tells the source that rows [begin, end) of the tensor were read.
+void release_rows(const codec::Segment& s, const codec::Planes& planes, uint64_t begin,
+                  uint64_t end, ParameterSource& source) {
+  for (int p = 0; p < planes.count; ++p) {
+    const codec::Plane& plane = planes.plane[p];
+    source.release(
+        {s.object + plane.offset + begin * plane.row_bytes, (end - begin) * plane.row_bytes});
+  }
+}
+
+// Block by block, so that a tensor is never there twice.
+void pack(const codec::Segment& s, std::byte* out, ParameterSource& source, Team& team) {
+  constexpr uint64_t kBlockBytes = uint64_t{4} << 20;
   const uint64_t panel_bytes = codec::panel_shape(s.format, s.geometry.cols).bytes;
-  const auto n = static_cast<int64_t>(codec::n_panels(s.geometry.rows));
-  team.for_range(n, 1, [&](int64_t begin, int64_t end) {
-    codec::pack_panels(s.format, s.object, s.geometry, static_cast<uint64_t>(begin),
-                       static_cast<uint64_t>(end),
-                       memory + target.offset + static_cast<uint64_t>(begin) * panel_bytes);
-  });
+  const uint64_t n = codec::n_panels(s.geometry.rows);
+  const uint64_t block = std::max<uint64_t>(1, kBlockBytes / panel_bytes);
+  const codec::Planes planes = codec::format(s.format).planes(s.geometry);
+  for (uint64_t first = 0; first < n; first += block) {
+    const uint64_t last = std::min(first + block, n);
+    team.for_range(static_cast<int64_t>(last - first), 1, [&](int64_t begin, int64_t end) {
+      const uint64_t panel = first + static_cast<uint64_t>(begin);
+      codec::pack_panels(s.format, s.object, s.geometry, panel, first + static_cast<uint64_t>(end),
+                         out + panel * panel_bytes);
+    });
+    release_rows(s, planes, first * codec::kPanelRows,
+                 std::min(last * codec::kPanelRows, s.geometry.rows), source);
+  }
+  source.release({s.object, planes.total_bytes});
 }
 
 }  // namespace
 
-Packed pack_weights(const graph::Graph& graph, std::vector<codec::Matrix>& weights,
-                    ParameterSource& source, int threads) {
-  Packed packed;
+Packing plan_packing(const graph::Graph& graph, std::vector<codec::Matrix>& weights) {
+  Packing packing;
   Targets targets = find_targets(graph, weights);
-  if (targets.empty()) return packed;
-  packed.bytes = lay_out(targets);
-  auto memory = std::make_shared<Buffer>(packed.bytes, "packed weights");
-  Team team(threads);
-  for (const auto& [object, target] : targets) {
-    pack(target, memory->data(), team);
-    const codec::Segment& s = target.stored;
-    const uint64_t stored = codec::format(s.format).planes(s.geometry).total_bytes;
-    packed.stored_bytes += stored;
-    source.release({object, stored});
-  }
+  if (targets.empty()) return packing;
+  packing.bytes = lay_out(targets);
+  auto memory = std::make_shared<Buffer>(packing.bytes, "packed weights");
+  packing.memory = {memory, memory->data()};
+  for (const auto& [object, target] : targets) packing.targets.push_back(target);
   for (codec::Matrix& weight : weights)
     for (codec::Segment& s : weight.segments) {
       const auto found = targets.find(s.object);
@@ -78,8 +86,14 @@ Packed pack_weights(const graph::Graph& graph, std::vector<codec::Matrix>& weigh
       s.object = memory->data() + found->second.offset;
       s.layout = codec::LayoutId::kPanels16;
     }
-  packed.memory = std::move(memory);
-  return packed;
+  return packing;
+}
+
+void pack_weights(const Packing& packing, ParameterSource& source, int threads) {
+  if (packing.targets.empty()) return;
+  Team team(threads);
+  for (const Packing::Target& target : packing.targets)
+    pack(target.stored, packing.memory.get() + target.offset, source, team);
 }
 
 }  // namespace flare::prepare

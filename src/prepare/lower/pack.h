@@ -10,16 +10,24 @@
 
 namespace flare::prepare {
 
-struct Packed {
-  std::shared_ptr<void> memory;  // what the matrices point into now; null: nothing was packed
-  uint64_t bytes = 0;            // of that memory
-  uint64_t stored_bytes = 0;     // of the objects that it replaces
+// Which stored tensors move, and where to.
+struct Packing {
+  struct Target {
+    codec::Segment stored;  // of any part of the tensor
+    uint64_t offset = 0;    // of its panels
+  };
+  std::vector<Target> targets;
+  std::shared_ptr<std::byte> memory;  // null: nothing is packed
+  uint64_t bytes = 0;                 // of that memory
 };
 
-// Replaces the segments of every tensor that a linear node reads through a panel kernel, wherever
-// it is used (a tied embedding too), and lets the source give up the stored bytes. `threads` >= 1.
+// Points the segments of every tensor that a linear node reads through a panel kernel, wherever it
+// it is used (a tied embedding too), at memory that pack_weights fills; until then none is taken.
 // Errors: kDoesNotFit.
-Packed pack_weights(const graph::Graph& graph, std::vector<codec::Matrix>& weights,
-                    ParameterSource& source, int threads);
+Packing plan_packing(const graph::Graph& graph, std::vector<codec::Matrix>& weights);
+
+// Packs every target and lets the source, which is filled, give up the stored bytes on the way.
+// `threads` >= 1.
+void pack_weights(const Packing& packing, ParameterSource& source, int threads);
 
 }  // namespace flare::prepare

@@ -47,7 +47,7 @@ class ChangedSource final : public ParameterSource {
     return inner_.resource(role);
   }
   void release(Bytes object) override { inner_.release(object); }
-  uint64_t weight_bytes() const override { return inner_.weight_bytes(); }
+  void fill() override { inner_.fill(); }
 
   void set(std::string_view key, Json value) { config_.set(key, std::move(value)); }
   void set_rope(std::string_view key, Json value) {

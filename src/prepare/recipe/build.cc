@@ -96,8 +96,9 @@ class ParentEncoder {
     const uint64_t block = std::max<uint64_t>(1, kBlockBytes / row_bytes);
     for (uint64_t row = 0; row < geometry.rows; row += block) {
       if (options_.check_stop) options_.check_stop();
-      write_block(member, row, std::min(block, geometry.rows - row), parent_row + row);
-      release_until(member, row + block);
+      const uint64_t n = std::min(block, geometry.rows - row);
+      write_block(member, row, n, parent_row + row);
+      release_rows(checkpoint_, member, row, row + n);
     }
     for (const Piece& piece : member.pieces) checkpoint_.release(*piece.tensor);
   }
@@ -113,24 +114,6 @@ class ParentEncoder {
       const codec::Plane& plane = planes_.plane[p];
       writer_.write(offset_ + plane.offset + parent_row * plane.row_bytes, buffers_[p]);
       progress_.advance(buffers_[p].size());
-    }
-  }
-
-  // Source pages behind the rows read so far; from the tensor's start, so that pages on block
-  // borders go too.
-  void release_until(const ImportedParameter& member, uint64_t row) {
-    if (member.transform != Transform::kNone) return;
-    for (const Piece& piece : member.pieces) {
-      const uint64_t rows = piece.row_end - piece.row_begin;
-      if (row < rows) {
-        const checkpoint::Tensor& tensor = *piece.tensor;
-        const uint64_t row_bytes = tensor.bytes.size() / codec::geometry_of(tensor.shape).rows;
-        const MappedFile& mapping = checkpoint_.mapping(tensor);
-        mapping.release(static_cast<uint64_t>(tensor.bytes.data() - mapping.bytes().data()),
-                        (piece.row_begin + row) * row_bytes);
-        return;
-      }
-      row -= rows;
     }
   }
 

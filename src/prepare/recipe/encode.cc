@@ -215,4 +215,15 @@ void encode_rows(const ImportedParameter& parameter, const codec::Format& format
   });
 }
 
+void release_rows(const checkpoint::Checkpoint& checkpoint, const ImportedParameter& parameter,
+                  uint64_t begin, uint64_t end) {
+  if (parameter.transform == Transform::kTransposeTaps) return;  // rows are columns of the source
+  for_each_run(parameter, begin, end - begin,
+               [&](const std::byte* from, const checkpoint::Tensor& tensor, uint64_t n) {
+                 const uint64_t rows = codec::geometry_of(tensor.shape).rows;
+                 checkpoint.release(tensor, static_cast<uint64_t>(from - tensor.bytes.data()),
+                                    n * (tensor.bytes.size() / rows));
+               });
+}
+
 }  // namespace flare::prepare

@@ -25,4 +25,8 @@ void read_rows(const ImportedParameter& parameter, uint64_t row, uint64_t n_rows
 void encode_rows(const ImportedParameter& parameter, const codec::Format& format, uint64_t row,
                  uint64_t n_rows, const PlaneRows& dst, Team& team);
 
+// Gives back the source pages that lie wholly in rows [begin, end), which were read.
+void release_rows(const checkpoint::Checkpoint& checkpoint, const ImportedParameter& parameter,
+                  uint64_t begin, uint64_t end);
+
 }  // namespace flare::prepare
