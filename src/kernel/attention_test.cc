@@ -1,6 +1,7 @@
 // kv_write and attention at every vector level of this machine against their oracles.
 #include "kernel/attention.h"
 
+#include "base/case_sample_fixture.h"
 #include "base/float_types.h"
 #include "kernel/kv_write.h"
 #include "kernel/op_fixture.h"
@@ -147,8 +148,10 @@ struct Launch {
 };
 
 TEST(KvWrite, WritesTheBitsOfTheOracleAndNothingElse) {
-  std::mt19937 random(3);
+  SampledCases sample(2);
   for (const Case& c : cases()) {
+    if (!sample.next()) continue;
+    std::mt19937 random(sample.number());
     const Regions regions = regions_of(c);
     Step step(c.sequences, c.page_tokens, regions.page_bytes, 0, random);
     const auto blank = step.memory;
@@ -171,8 +174,10 @@ TEST(KvWrite, WritesTheBitsOfTheOracleAndNothingElse) {
 }
 
 TEST(Attention, FollowsTheOracleWithTheSameBitsForEveryTeam) {
-  std::mt19937 random(7);
+  SampledCases sample(2);
   for (const Case& c : cases()) {
+    if (!sample.next()) continue;
+    std::mt19937 random(sample.number());
     Step step(c.sequences, c.page_tokens, regions_of(c).page_bytes, 0, random);
     Launch launch(c, step, random);
     Array expected(step.inputs.n_rows, c.nq * c.dv);
@@ -197,8 +202,10 @@ TEST(Attention, FollowsTheOracleWithTheSameBitsForEveryTeam) {
 }
 
 TEST(Attention, ARowAloneHasTheBitsItHasAmongOthers) {
-  std::mt19937 random(8);
+  SampledCases sample(3);
   for (const Case& c : cases()) {
+    if (!sample.next()) continue;
+    std::mt19937 random(sample.number());
     Step step(c.sequences, c.page_tokens, regions_of(c).page_bytes, 0, random);
     Launch launch(c, step, random);
     for (Isa isa : levels()) {
