@@ -380,6 +380,7 @@ class LaunchCheck {
   // Every segment in panels that begin and end with it; whole ones where two halves meet.
   void check_panels(bool swiglu) const {
     const std::vector<codec::Segment>& segments = bindings_.weights[operands_[1].index].segments;
+    if (swiglu) part(3, codec::kPanelRows);
     if (segments.size() > kMaxPanelSegments)
       fail_operand(1, "has " + std::to_string(segments.size()) + " segments, at most " +
                           std::to_string(kMaxPanelSegments) + " expected");

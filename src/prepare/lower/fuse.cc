@@ -185,6 +185,7 @@ class Fusion {
     const Value gate = node(last).operands[0].value, up = node(last).operands[1].value;
     const NodeOperand y = node(last).operands[2];
     if (gate.id != up.id || gate.column != 0 || up.column != gate.cols) return;
+    if (gate.cols % kSwigluRows != 0) return;  // both halves may lie in one segment
     const Value both = {gate.id, 0, 2 * gate.cols};
     const std::optional<int> linear = maker(both, Op::kLinear);
     if (!linear || !has_plain_output(node(*linear)) || !may_write(*linear, y.value, last)) return;

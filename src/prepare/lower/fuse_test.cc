@@ -142,6 +142,7 @@ TEST(Fuse, SwigluJoinsTheLinearWhoseHalvesItTakes) {
     EXPECT_NE(sketch(rows, use).find("swiglu"), std::string::npos);
   };
   stays({24, 40}, halves);
+  stays({48}, halves);  // the halves of one tensor meet inside a panel
   stays({32, 32},
         [](Sketch& s, Value y, uint32_t m) { s.g.swiglu(y.columns(m, m), y.columns(0, m)); });
   stays({32, 32},
