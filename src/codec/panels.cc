@@ -144,7 +144,7 @@ void scatter_scales(const PanelFormat& f, const StoredScales& from, uint64_t b, 
 
 float half_at(const std::byte* p) { return fp16_to_f32(load_le<uint16_t>(p)); }
 
-// value = code_scale · (code − offset) − low, for the group of `col`.
+// value = scale · (code − offset) − low, for the group of column `in_block` of the block.
 struct GroupScale {
   float scale = 0, low = 0;
 };
@@ -203,7 +203,7 @@ void pack_panels(FormatId id, const std::byte* object, Geometry g, uint64_t begi
   const PanelFormat& f = *find(id);
   const PanelShape shape = panel_shape(id, g.cols);
   const Format& stored = format(id);
-  // Columns that are stored as padding, or not at all.
+  // Zeros stay behind the columns that a row stores.
   std::vector<uint8_t> codes(shape.blocks * shape.block_cols);
   for (uint64_t p = begin; p < end; ++p, out += shape.bytes) {
     std::memset(out, 0, shape.bytes);

@@ -33,7 +33,7 @@ struct PanelShape {
   uint64_t bytes = 0;                                        // of a panel, a multiple of 64
 };
 
-// Whether matrices of this format have this layout.
+// Whether matrices of this format have this layout; the functions below ask for one that has.
 bool has_panels(FormatId format);
 PanelShape panel_shape(FormatId format, uint64_t cols);
 uint64_t n_panels(uint64_t rows);

@@ -62,11 +62,11 @@ void tap(const LaunchArgs& args, Member& member);
 void sample(const LaunchArgs& args, Member& member);
 }  // namespace v4
 
-uint64_t attention_input_workspace_bytes(const LaunchArgs& at_capacity, int n_members);
 namespace bf16 {
 void attention(const LaunchArgs& args, Member& member);
 }  // namespace bf16
 
+uint64_t attention_input_workspace_bytes(const LaunchArgs& at_capacity, int n_members);
 uint64_t attention_workspace_bytes(const LaunchArgs& at_capacity, int n_members);
 uint64_t gated_delta_workspace_bytes(const LaunchArgs& at_capacity, int n_members);
 uint64_t sample_workspace_bytes(const LaunchArgs& at_capacity, int n_members);

@@ -1,10 +1,9 @@
-// Ranges and buffers over mmap.
+// Ranges over mmap.
 #include "kernel/cpu/range.h"
 
 #include <sys/mman.h>
 
 #include <cerrno>
-#include <utility>
 
 #include "base/checked.h"
 #include "base/error.h"

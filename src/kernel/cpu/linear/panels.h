@@ -1,11 +1,12 @@
-// Linear over weights in panels (codec/panels.h) with int8 activations: what a launch works on.
+// Linear over weights in panels (codec/panels.h): what a launch works on.
 //
-// A launch has two phases. First x̂ is quantised, for every group width that a segment wants: by
+// A launch has two phases. First x̂ is made: as int8 for every group width that a segment wants, by
 // every member for itself where few rows make that cheaper than meeting, else row by row over the
-// team with a barrier behind. Then pairs of panels are dealt out: two
-// neighbours, or with SwiGLU a gate's panel and the up projection's. Few rows stream a pair's bytes
-// once for all rows; many rows unpack slices of its columns to bytes and multiply blocks of rows
-// with them.
+// team with a barrier behind; or as binary32, row by row with a barrier. Then panels are dealt out.
+// Few rows take shares of neighbouring panels and stream each one's bytes once for all rows; with
+// SwiGLU a gate's panel comes with its up projection's. Many rows take runs of pairs of panels, two
+// neighbours or a gate's and its up projection's, unpack slices of a pair's columns to bytes (or
+// floats) and multiply blocks of rows with them.
 #pragma once
 
 #include "codec/panels.h"
@@ -13,7 +14,7 @@
 
 namespace flare::kernel::linear {
 
-inline constexpr int64_t kPanelRows = 16;
+inline constexpr auto kPanelRows = static_cast<int64_t>(codec::kPanelRows);
 // Columns of a slice: unpacked, two panels of it and their scales stay in L1. A multiple of every
 // block.
 inline constexpr int64_t kSliceCols = 512;

@@ -140,7 +140,7 @@ inline void finish_pair(const Problem& p, int64_t t, const PanelPair& pair, cons
 // ---- few rows: a panel's bytes pass once
 
 // Bytes that L2 is asked for before they are used. The machine's own prefetchers run too short a
-// way ahead once several rows share a line (bench/README.md).
+// way ahead once several rows share a line.
 constexpr int64_t kAhead = 8192;
 
 FLARE_ALWAYS_INLINE inline void prefetch(const std::byte* from, int64_t bytes) {
