@@ -30,9 +30,6 @@ inline VF load_bf16(const uint16_t* p) {
 inline void store_u16(uint16_t* p, VI v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16((__m512i)v));
 }
-inline VI load_u8(const uint8_t* p) {
-  return (VI)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-}
 inline void store_u8(uint8_t* p, VI v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8((__m512i)v));
 }
@@ -69,9 +66,6 @@ inline void store_u16(uint16_t* p, VI v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                    _mm_packus_epi32(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1)));
 }
-inline VI load_u8(const uint8_t* p) {
-  return (VI)_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
-}
 inline void store_u8(uint8_t* p, VI v) {
   const __m256i w = (__m256i)v;
   const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1));
@@ -106,11 +100,6 @@ inline VF load_bf16(const uint16_t* p) {
 }
 inline void store_u16(uint16_t* p, VI v) {
   _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi32((__m128i)v, (__m128i)v));
-}
-inline VI load_u8(const uint8_t* p) {
-  int32_t bytes;
-  __builtin_memcpy(&bytes, p, 4);
-  return (VI)_mm_cvtepu8_epi32(_mm_cvtsi32_si128(bytes));
 }
 inline void store_u8(uint8_t* p, VI v) {
   const __m128i words = _mm_packus_epi32((__m128i)v, (__m128i)v);
@@ -181,20 +170,6 @@ inline void store_f8_n(uint8_t* p, VF v, int64_t n) {
   uint8_t lanes[kLanes];
   store_f8(lanes, v);
   __builtin_memcpy(p, lanes, static_cast<size_t>(n));
-}
-inline VF load_f8(const uint8_t* p) {
-  const VI codes = load_u8(p);
-  const VI magnitude = codes & 0x7f;
-  // A subnormal m·2^-9 is the mantissa of 2^-6·(1 + m/8) without its leading one.
-  const VF small = (VF)((magnitude << 20) + (121 << 23)) - splat(0x1p-6f);
-  const VI large = (magnitude << 20) + (120 << 23);
-  const VI word = magnitude < 8 ? (VI)small : large;
-  return (VF)((magnitude == 0x7f ? VI{} + 0x7fc00000 : word) | ((codes & 0x80) << 24));
-}
-inline VF load_f8_n(const uint8_t* p, int64_t n) {
-  uint8_t lanes[kLanes] = {};
-  __builtin_memcpy(lanes, p, static_cast<size_t>(n));
-  return load_f8(lanes);
 }
 
 // The sums of four vectors' lanes. Every sum is taken over the same tree, so it does not matter

@@ -23,14 +23,12 @@ struct Level {
   void (*bf16_of)(const float*, int64_t, uint16_t*);
   void (*f32_of)(const uint16_t*, int64_t, float*);
   void (*f8_of)(const float*, int64_t, uint8_t*);
-  void (*f32_of_f8)(const uint8_t*, int64_t, float*);
   void (*sums_of)(const float*, float*);
 };
 std::vector<Level> vector_levels() {
-  const Level all[] = {
-      {Isa::kV2, 4, v2::exp_of, v2::bf16_of, v2::f32_of, v2::f8_of, v2::f32_of_f8, v2::sums_of},
-      {Isa::kV3, 8, v3::exp_of, v3::bf16_of, v3::f32_of, v3::f8_of, v3::f32_of_f8, v3::sums_of},
-      {Isa::kV4, 16, v4::exp_of, v4::bf16_of, v4::f32_of, v4::f8_of, v4::f32_of_f8, v4::sums_of}};
+  const Level all[] = {{Isa::kV2, 4, v2::exp_of, v2::bf16_of, v2::f32_of, v2::f8_of, v2::sums_of},
+                       {Isa::kV3, 8, v3::exp_of, v3::bf16_of, v3::f32_of, v3::f8_of, v3::sums_of},
+                       {Isa::kV4, 16, v4::exp_of, v4::bf16_of, v4::f32_of, v4::f8_of, v4::sums_of}};
   std::vector<Level> out;
   for (const Level& level : all)
     if (level.isa <= machine_isa().value_or(Isa::kV2)) out.push_back(level);
@@ -88,7 +86,7 @@ TEST(Vec, Bf16RoundsLikeTheScalarConversion) {
   }
 }
 
-TEST(Vec, E4m3RoundsAndWidensLikeTheScalarConversion) {
+TEST(Vec, E4m3RoundsLikeTheScalarConversion) {
   std::vector<float> x;
   for (uint32_t code = 0; code < 256; ++code) {
     // Every code's own value, the middle to the next one, and a step around both.
@@ -105,12 +103,6 @@ TEST(Vec, E4m3RoundsAndWidensLikeTheScalarConversion) {
     level.f8_of(x.data(), static_cast<int64_t>(x.size()), codes.data());
     for (size_t i = 0; i < x.size(); ++i)
       ASSERT_EQ(codes[i], f32_to_e4m3(x[i])) << x[i] << " at " << isa_name(level.isa);
-    std::vector<uint8_t> all(256 + 3);
-    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint8_t>(i);
-    std::vector<float> back(all.size());
-    level.f32_of_f8(all.data(), static_cast<int64_t>(all.size()), back.data());
-    for (size_t i = 0; i < all.size(); ++i)
-      ASSERT_EQ(std::bit_cast<uint32_t>(back[i]), std::bit_cast<uint32_t>(e4m3_to_f32(all[i])));
   }
 }
 

@@ -25,11 +25,6 @@ void f8_of(const float* x, int64_t n, uint8_t* out) {
   for (; i + kLanes <= n; i += kLanes) store_f8(out + i, load(x + i));
   if (i < n) store_f8_n(out + i, load_n(x + i, n - i), n - i);
 }
-void f32_of_f8(const uint8_t* x, int64_t n, float* out) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) store(out + i, load_f8(x + i));
-  if (i < n) store_n(out + i, load_f8_n(x + i, n - i), n - i);
-}
 // The four places of sum_lanes4 for the same vector.
 void sums_of(const float* x, float* out) {
   const VF a = load(x);
