@@ -22,7 +22,7 @@ inline void store_queries(float* out, VF low, VF high) {
   store(out + kLanes, high);
 }
 // 2^x for weights.
-inline VF weight_of(VF x) { return exp2<7>(x); }
+inline VF weight_of(VF x) { return exp2(x); }
 
 // Sums of words that stand 2^kExponent too low.
 template <int kExponent>

@@ -11,11 +11,8 @@ namespace {
 
 constexpr int64_t kMostBlockRows = 8;  // of x, in any level's kernel
 constexpr int64_t kBlockCols = 128;    // rows of panels are padded to multiples of this
-constexpr int64_t kLine = 64;
 // Rows a power of two apart would throw each other out of L1.
 constexpr int64_t kStridePadding = 64;
-
-int64_t align_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 // Hands out aligned pieces of a block of memory that may not be there yet.
 class Carver {

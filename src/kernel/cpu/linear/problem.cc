@@ -8,13 +8,6 @@
 
 namespace flare::kernel {
 namespace linear {
-namespace {
-
-constexpr int64_t kLine = 64;
-
-int64_t align_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
-
-}  // namespace
 
 Range share_of(const Member& member, int64_t n, int64_t grain) {
   const auto [begin, end] = member.share(n, grain);

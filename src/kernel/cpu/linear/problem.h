@@ -46,6 +46,12 @@ struct Problem {
 // At capacity the pointers are null.
 Problem problem_of(const LaunchArgs& args);
 
+// Pieces of a workspace begin at lines of the caches.
+inline constexpr int64_t kLine = 64;
+inline int64_t align_up(int64_t n, int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
 // Room in a launch's workspace, behind the kernel's own part, for the rows of x̂ and of the product
 // that wait for what stands behind it. Null where the launch has no need of it.
 struct Room {
