@@ -347,8 +347,6 @@ TEST(Fuse, AQwen3LayerIsAtMostEightLaunches) {
       EXPECT_GE(n, 4u) << name << " " << layer;
     }
   }
-  for (const auto& [layer, n] : launches_by_layer(golden("qwen3_5")))
-    fmt::print("qwen3_5 {} {} launches\n", layer, n);
 }
 
 // One step of two sequences, one of them under way, and what it leaves.
