@@ -2,6 +2,7 @@
 // oracle.
 #include <gtest/gtest.h>
 
+#include "codec/panels.h"
 #include "kernel/add.h"
 #include "kernel/gate_mul.h"
 #include "kernel/gated_norm.h"
@@ -55,7 +56,14 @@ struct Launch {
     for (int i = 0; i < planes.count; ++i) dst[i] = object.data() + planes.plane[i].offset;
     const std::vector<float> values = testing::random_values(random, 2 * s.m * s.k, -0.2f, 0.2f);
     f.encode(values.data(), g.rows, g, dst);
-    codec::append_segment(weight, {object.data(), g, format, f.layout, 0, g.rows});
+    codec::LayoutId layout = f.layout;
+    if (codec::has_panels(format)) {  // as route_linear's kernels want it
+      std::vector<std::byte> panels(codec::panels_bytes(format, g));
+      codec::pack_panels(format, object.data(), g, 0, codec::n_panels(g.rows), panels.data());
+      object = std::move(panels);
+      layout = codec::LayoutId::kPanels16;
+    }
+    codec::append_segment(weight, {object.data(), g, format, layout, 0, g.rows});
   }
 
   OperandView norm_view(LinearInput input) {

@@ -5,6 +5,7 @@
 
 #include "base/case_sample_fixture.h"
 #include "kernel/cpu/linear/linear.h"
+#include "kernel/cpu/linear/panels.h"
 #include "kernel/op_fixture.h"
 
 namespace flare::kernel {
@@ -215,7 +216,9 @@ constexpr int64_t kRowCounts[] = {0, 1, 2, 3, 5, 8, 9, 11, 16, kMaxRows};
 
 // Bits do not depend on rows beside, place in the batch or team.
 void check_bits(Launch& launch, Isa isa, const Array& all) {
-  for (const int64_t rows : kRowCounts)
+  std::vector<int64_t> counts(std::begin(kRowCounts), std::end(kRowCounts));
+  if (all.rows() > kMaxRows) counts.push_back(all.rows());
+  for (const int64_t rows : counts)
     for (int team = 1; team <= 3; ++team) {
       if (rows > all.rows()) continue;
       launch.run(isa, team, 0, rows);
@@ -286,13 +289,16 @@ TEST(LinearPanels, MatchTheOracleAndKeepBitsAtEveryLevelRowCountAndTeam) {
     }
 }
 
-// More columns than a slice, more rows than stay in L2.
+// More columns than a slice, more rows than stay in L2 (kRowsAtOnce), and enough pairs of panels
+// that a member takes several at once (kPairsAtOnce).
 TEST(LinearPanels, KeepBitsWhenRowsOfXComeInTurns) {
+  constexpr int64_t kRows = linear::kRowsAtOnce + 6;
+  constexpr int64_t kOutputs = 4 * linear::kPairsAtOnce * linear::kPanelRows + 4;
   std::mt19937 random(kSeed);
-  const Parent parent(FormatId::kGgufQ4K, 18, 18432, random);
+  const Parent parent(FormatId::kGgufQ4K, kOutputs, 768, random);
   Weight weight;
-  weight.add(parent, 0, 18);
-  check_product(weight, 32, true, random, 60);
+  weight.add(parent, 0, kOutputs);
+  check_product(weight, 32, true, random, kRows);
 }
 
 // A fused projection: segments of several tensors and formats, some of them parts.
