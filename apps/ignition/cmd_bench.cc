@@ -163,8 +163,8 @@ int run(const Flags& flags, const CommonFlags& common) {
                        .warmup = flags.warmup,
                        .seed = flags.seed};
   std::ranges::sort(options.batches);
-  OutputSet output;
-  if (!flags.output.empty()) output.create(flags.output);
+  // Refused before the work, made after it: an interruption in between has nothing to remove.
+  if (!flags.output.empty()) OutputSet().create(flags.output);
 
   const kernel::CpuOptions cpu{thread_count(flags.threads), choose_isa(flags.isa)};
   prepare::PrepareOptions prepare_options;
@@ -190,11 +190,7 @@ int run(const Flags& flags, const CommonFlags& common) {
       flags.kv_dtype, cpu_model_name(), cpu,
       flags.seed};
   const Json json = report_json(conditions, options, report);
-  if (!flags.output.empty()) {
-    const std::string text = json.to_pretty_text() + "\n";
-    output.append(0, std::as_bytes(std::span(text)));
-    output.publish();
-  }
+  if (!flags.output.empty()) write_text_file(flags.output, json.to_pretty_text() + "\n");
   print_result(common, json, report_text(conditions, options, report));
   return 0;
 }
