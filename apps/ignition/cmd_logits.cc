@@ -53,6 +53,7 @@ Bytes bytes_of(const auto& values) { return std::as_bytes(std::span(values)); }
 
 int run(const Flags& flags, const CommonFlags& common) {
   const std::vector<int32_t> tokens = parse_tokens(flags.tokens);
+  OutputSet(flags.force).create(flags.output);  // refused before the work, made after it
   const int threads = thread_count(flags.threads);
   prepare::PrepareOptions options;
   options.exact = flags.exact;
