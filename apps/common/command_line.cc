@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <new>
 #include <optional>
 
 #include "base/cpu.h"
@@ -198,6 +199,10 @@ int run_program(const Program& program, int argc, char** argv) {
   } catch (const Error& error) {
     print_error(error, wants_json(argc, argv));
     return error.code() == Code::kCancelled ? interrupted_exit() : exit_code(error.code());
+  } catch (const std::bad_alloc&) {
+    print_error(Error(Code::kDoesNotFit, "the memory that this process may use is all in use"),
+                wants_json(argc, argv));
+    return exit_code(Code::kDoesNotFit);
   } catch (const std::exception& failure) {
     print_error(Error(Code::kInternal, "{}", failure.what()), wants_json(argc, argv));
     return exit_code(Code::kInternal);
