@@ -1,6 +1,8 @@
 // The catalog of an in-memory preparation.
 #include "prepare/prepare.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <set>
 #include <tuple>
@@ -117,6 +119,7 @@ package::PreparedModel prepare(std::unique_ptr<ParameterSource> source,
   prepared.ranks.push_back(std::move(rank));
 
   if (options.before_loading) options.before_loading(prepared);
+  ::malloc_trim(0);  // what reading and importing took and gave up, which may be tens of megabytes
   shared_source->fill();
   pack_weights(packing, *shared_source,
                options.threads > 0 ? options.threads : static_cast<int>(usable_cores().size()));

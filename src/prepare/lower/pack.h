@@ -22,7 +22,7 @@ struct Packing {
 };
 
 // Points the segments of every tensor that a linear node reads through a panel kernel, wherever it
-// it is used (a tied embedding too), at memory that pack_weights fills; until then none is taken.
+// is used (a tied embedding too), at memory that pack_weights fills; until then none is taken.
 // Errors: kDoesNotFit.
 Packing plan_packing(const graph::Graph& graph, std::vector<codec::Matrix>& weights);
 

@@ -1,6 +1,8 @@
 // Rendering, encoding, and the bridge from engine events to text events.
 #include "server/service/service.h"
 
+#include <malloc.h>
+
 #include <ctime>
 #include <random>
 
@@ -79,6 +81,7 @@ Service::Service(runtime::Engine& engine) : engine_(engine) {
   if (block.tool_template)
     tool_template_ = frontend::Template::parse(*block.tool_template, source + ": tool template");
   if (template_) traits_ = probe_traits(*this);
+  ::malloc_trim(0);  // parsing takes more than its result, and the engine is to keep to its plan
 }
 
 const frontend::Tokenizer& Service::tokenizer() const {
