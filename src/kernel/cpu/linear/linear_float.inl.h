@@ -40,9 +40,10 @@ struct Fp16Weights : FloatWeights {
 // out[r] = [Σ x_r·w_0, …, Σ x_r·w_3] over n columns.
 // The sums are four arrays, not one, and the tail takes the same loop: g++ keeps an array in
 // registers only where every loop over it is innermost.
+// `ahead` words behind each weight row lies what comes next: L2 is asked for it. 0: nothing.
 template <typename A, int R>
 inline void multiply_block(const typename A::WWord* const* w, const typename A::XWord* x,
-                           int64_t x_stride, int64_t n, __m128* out) {
+                           int64_t x_stride, int64_t n, int64_t ahead, __m128* out) {
   F sums0[R], sums1[R], sums2[R], sums3[R];
   for (int r = 0; r < R; ++r) sums0[r] = sums1[r] = sums2[r] = sums3[r] = zero();
   const auto *w0 = w[0], *w1 = w[1], *w2 = w[2], *w3 = w[3];
@@ -53,6 +54,12 @@ inline void multiply_block(const typename A::WWord* const* w, const typename A::
     for (; i + A::kStep <= n; i += A::kStep) {
       typename A::X xs[R];
       for (int r = 0; r < R; ++r) xs[r] = A::x(x + r * x_stride + i);
+      if (ahead != 0) {
+        _mm_prefetch(reinterpret_cast<const char*>(w0 + i + ahead), _MM_HINT_T1);
+        _mm_prefetch(reinterpret_cast<const char*>(w1 + i + ahead), _MM_HINT_T1);
+        _mm_prefetch(reinterpret_cast<const char*>(w2 + i + ahead), _MM_HINT_T1);
+        _mm_prefetch(reinterpret_cast<const char*>(w3 + i + ahead), _MM_HINT_T1);
+      }
       const auto ws0 = A::weights(w0 + i), ws1 = A::weights(w1 + i);
       const auto ws2 = A::weights(w2 + i), ws3 = A::weights(w3 + i);
       for (int r = 0; r < R; ++r) sums0[r] = A::fold(sums0[r], xs[r], ws0);
@@ -67,17 +74,19 @@ inline void multiply_block(const typename A::WWord* const* w, const typename A::
     x = x_end;
     w0 = w_end, w1 = w0 + A::kStep, w2 = w1 + A::kStep, w3 = w2 + A::kStep;
     x_stride = n = A::kStep;
+    ahead = 0;
   }
   for (int r = 0; r < R; ++r) out[r] = sum4(sums0[r], sums1[r], sums2[r], sums3[r]);
 }
 
 template <typename A, int R>
 inline void multiply_rows(int64_t rows, const typename A::WWord* const* w,
-                          const typename A::XWord* x, int64_t x_stride, int64_t n, __m128* out) {
+                          const typename A::XWord* x, int64_t x_stride, int64_t n, int64_t ahead,
+                          __m128* out) {
   if constexpr (R > 1) {
-    if (rows < R) return multiply_rows<A, R - 1>(rows, w, x, x_stride, n, out);
+    if (rows < R) return multiply_rows<A, R - 1>(rows, w, x, x_stride, n, ahead, out);
   }
-  multiply_block<A, R>(w, x, x_stride, n, out);
+  multiply_block<A, R>(w, x, x_stride, n, ahead, out);
 }
 
 // The first `count` of four outputs. Whole blocks take no loop: g++ makes masked stores of it.
@@ -112,6 +121,8 @@ inline void multiply_tile(const Problem& p, const Tile& tile, const typename A::
   typename A::XWord block[kBlockRows * kStride];
   // Blocks of nearly equal height: a low one uses the weights' registers badly.
   const int64_t n_blocks = (p.n_rows + kBlockRows - 1) / kBlockRows;
+  // Weights that pass once come from memory: the same columns of the next four rows.
+  const int64_t ahead = n_blocks == 1 ? 4 * w_stride : 0;
   for (int64_t b = 0; b < n_blocks; ++b) {
     const int64_t t = p.n_rows * b / n_blocks;
     const int64_t n_rows = p.n_rows * (b + 1) / n_blocks - t;
@@ -129,7 +140,7 @@ inline void multiply_tile(const Problem& p, const Tile& tile, const typename A::
       const int64_t count = tile.rows - n < 4 ? tile.rows - n : 4;
       for (int64_t c = 0; c < 4; ++c) rows[c] = w + (n + (c < count ? c : 0)) * w_stride;
       __m128 sums[kBlockRows];
-      multiply_rows<A, kBlockRows>(n_rows, rows, xs, xs_stride, tile.n_cols, sums);
+      multiply_rows<A, kBlockRows>(n_rows, rows, xs, xs_stride, tile.n_cols, ahead, sums);
       for (int64_t r = 0; r < n_rows; ++r) {
         const int64_t output = tile.output + n;
         float* y = p.y + (t + r) * p.y_stride + output;
