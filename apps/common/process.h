@@ -4,7 +4,9 @@
 namespace flare::app {
 
 // Gives closed standard streams a place, so that no file a command opens takes their numbers and
-// then receives messages, and turns the signal of the file-size limit into a failed write.
+// then receives messages, and turns the signal of the file-size limit into a failed write. A mapped
+// file that shrinks while it is read ends the process with its name, the exit code of a damaged
+// file, and no temporary file left.
 void prepare_process();
 
 // kWrite if part of what was printed to stdout did not get there.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include "artifact/checks.h"
 #include "artifact/framing.h"
 #include "base/checked.h"
+#include "base/file_registry.h"
 #include "base/hash/sha256.h"
 
 namespace flare::artifact {
@@ -27,7 +29,9 @@ class Region {
       : address_(std::exchange(other.address_, nullptr)), bytes_(other.bytes_) {}
   Region& operator=(Region&&) = delete;
   ~Region() {
-    if (address_) ::munmap(address_, bytes_);
+    if (!address_) return;
+    forget_mappings({data(), bytes_});
+    ::munmap(address_, bytes_);
   }
   std::byte* data() const { return static_cast<std::byte*>(address_); }
   uint64_t size() const { return bytes_; }
@@ -40,9 +44,7 @@ class Region {
 Region map_region(const std::filesystem::path& path, uint64_t bytes, int protection, int flags,
                   int fd) {
   void* address = ::mmap(nullptr, bytes, protection, flags, fd, 0);
-  if (address == MAP_FAILED)
-    throw Error(Code::kRead, "{}: {} bytes cannot be mapped: {}", path.string(), bytes,
-                errno_text());
+  if (address == MAP_FAILED) throw mapping_error(path, bytes, errno);
   return Region(address, bytes);
 }
 
@@ -136,6 +138,7 @@ const std::byte* Reader::Impl::map_file(size_t i) {
     check_size_unchanged(source);
     file_maps[i] = std::make_unique<Region>(
         map_region(source.path(), source.size(), PROT_READ, MAP_SHARED, source.fd()));
+    note_mapping({file_maps[i]->data(), file_maps[i]->size()}, source.path().string());
   }
   return file_maps[i]->data();
 }
@@ -164,8 +167,8 @@ const std::byte* Reader::Impl::map_crossing(const Object& object,
     const uint64_t before = &piece == &pieces.front() ? lead : 0;
     if (::mmap(region.data() + at - before, length + before, PROT_READ, MAP_SHARED | MAP_FIXED,
                source.fd(), static_cast<off_t>(piece.source - before)) == MAP_FAILED)
-      throw Error(Code::kRead, "{}: {} bytes cannot be mapped: {}", source.path().string(), length,
-                  errno_text());
+      throw mapping_error(source.path(), length, errno);
+    note_mapping({region.data() + at - before, length + before}, source.path().string());
   }
   const std::byte* start = region.data() + lead;
   crossing.push_back(std::move(region));

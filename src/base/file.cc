@@ -11,9 +11,11 @@
 #include <cstdio>
 #include <random>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_registry.h"
 
 namespace flare {
 namespace {
@@ -91,6 +93,15 @@ void File::read_at(uint64_t offset, MutableBytes out) const {
   }
 }
 
+Error mapping_error(const std::filesystem::path& path, uint64_t bytes, int why) {
+  const std::string text = std::system_category().message(why);
+  if (why != ENOMEM)
+    return {Code::kRead, "{}: {} bytes cannot be mapped: {}", path.string(), bytes, text};
+  Error error(Code::kDoesNotFit, "{}: {} bytes do not fit the address space of this process: {}",
+              path.string(), bytes, text);
+  return error.set_hint("raise the limit of address space (ulimit -v)");
+}
+
 MappedFile::MappedFile(std::filesystem::path path, Bytes bytes)
     : path_(std::move(path)), bytes_(bytes) {}
 MappedFile::MappedFile(MappedFile&& other) noexcept
@@ -101,7 +112,9 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  forget_mappings(bytes_);
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 MappedFile MappedFile::open(const std::filesystem::path& path) {
@@ -112,11 +125,12 @@ MappedFile MappedFile::open(const std::filesystem::path& path) {
     return MappedFile(path, {});
   }
   void* p = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-  const std::string why = errno_text();
+  const int why = errno;
   ::close(fd);
-  if (p == MAP_FAILED)
-    throw Error(Code::kRead, "{}: {} bytes cannot be mapped: {}", path.string(), size, why);
-  return MappedFile(path, {static_cast<const std::byte*>(p), size});
+  if (p == MAP_FAILED) throw mapping_error(path, size, why);
+  const Bytes bytes(static_cast<const std::byte*>(p), size);
+  note_mapping(bytes, path.string());
+  return MappedFile(path, bytes);
 }
 
 void MappedFile::release(uint64_t offset, uint64_t length) const {
@@ -143,10 +157,16 @@ std::string read_text_file(const std::filesystem::path& path, uint64_t limit) {
   return text;
 }
 
+void OutputSet::remove_temporary(Output& output) {
+  ::unlink(output.temporary.c_str());
+  forget_temporary(output.temporary.string());
+  output.temporary.clear();
+}
+
 OutputSet::~OutputSet() {
   for (Output& output : outputs_) {
     if (output.fd >= 0) ::close(output.fd);
-    if (!output.temporary.empty()) ::unlink(output.temporary.c_str());
+    if (!output.temporary.empty()) remove_temporary(output);
     if (output.published && !done_) ::unlink(output.target.c_str());
   }
 }
@@ -173,6 +193,7 @@ size_t OutputSet::create(const std::filesystem::path& target) {
   output.fd = ::open(output.temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (output.fd < 0)
     throw Error(Code::kWrite, "{}: cannot be created: {}", output.temporary.string(), errno_text());
+  note_temporary(output.temporary.string());
   outputs_.push_back(std::move(output));
   return outputs_.size() - 1;
 }
@@ -202,8 +223,7 @@ void OutputSet::link_no_replace(Output& output) {
     throw Error(Code::kWrite, "{}: cannot be published: {}", output.target.string(), errno_text());
   }
   output.published = true;
-  ::unlink(output.temporary.c_str());
-  output.temporary.clear();
+  remove_temporary(output);
 }
 
 void OutputSet::publish(std::vector<size_t> order,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/error.h"
 
 namespace flare {
 
@@ -34,7 +35,12 @@ class File {
   uint64_t size_ = 0;
 };
 
-// A whole file mapped read-only. An empty file maps to an empty span.
+// Why mmap refused `bytes` of a file: kDoesNotFit for ENOMEM, else kRead.
+Error mapping_error(const std::filesystem::path& path, uint64_t bytes, int why);
+
+// A whole file mapped read-only. An empty file maps to an empty span. Errors: kNotFound and those
+// of mapping_error. If the file shrinks afterwards, reading what is gone raises SIGBUS, whose
+// handler finds the path with path_of_mapping_at (file_registry.h).
 class MappedFile {
  public:
   static MappedFile open(const std::filesystem::path& path);
@@ -94,6 +100,7 @@ class OutputSet {
     bool published = false;
   };
   void link_no_replace(Output& output);
+  static void remove_temporary(Output& output);
   bool force_;
   bool done_ = false;
   std::vector<Output> outputs_;

@@ -55,6 +55,15 @@ TEST_F(FileTest, ReadPastTheEndIsAReadErrorWithTheName) {
   }
 }
 
+TEST_F(FileTest, RefusedMappingsAreLackOfRoomOrAReadError) {
+  EXPECT_EQ(mapping_error("weights.bin", 7, ENOMEM).code(), Code::kDoesNotFit);
+  EXPECT_EQ(mapping_error("weights.bin", 7, ENODEV).code(), Code::kRead);
+  // A file with one huge hole, more than the address space of any process.
+  const fs::path path = write("hole", "");
+  if (::truncate(path.c_str(), int64_t{1} << 50) != 0) GTEST_SKIP() << "no such files here";
+  EXPECT_EQ(code_of([&] { MappedFile::open(path); }), Code::kDoesNotFit);
+}
+
 TEST_F(FileTest, FileThatShrinksAfterOpeningIsAReadError) {
   const fs::path path = write("a", "0123456789");
   const File file = File::open(path);

@@ -98,8 +98,9 @@ Team::Team(int n_members)
     for (int i = 1; i < n_members; ++i) threads_.emplace_back([this, i] { worker(i); });
   } catch (const std::system_error& e) {
     stop();  // those that did start would be joined for ever
-    throw Error(Code::kInternal, "worker thread {} of {} cannot be started: {}",
-                threads_.size() + 1, n_members - 1, e.what());
+    throw Error(Code::kDoesNotFit, "{} threads: only {} can be started: {}", n_members,
+                threads_.size() + 1, e.code().message())
+        .set_hint("lower --threads, or raise the limit of processes (ulimit -u)");
   }
 }
 

@@ -48,7 +48,8 @@ class Member {
 // than usable cores nobody polls.
 class Team {
  public:
-  // n_members >= 1; n_members − 1 threads are started. Errors: kInternal if the system refuses one.
+  // n_members >= 1; n_members − 1 threads are started. Errors: kDoesNotFit if the system refuses
+  // one.
   explicit Team(int n_members);
   ~Team();
   Team(const Team&) = delete;

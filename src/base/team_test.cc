@@ -2,6 +2,7 @@
 #include "base/team.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -13,6 +14,7 @@
 #include <string>
 
 #include "base/cpu.h"
+#include "base/test_support.h"
 
 namespace flare {
 namespace {
@@ -204,6 +206,20 @@ TEST(Team, WorksOnWhenTheMaskShrinksBeforeOrAfterPinning) {
       });
     EXPECT_EQ(ran, 21 * team.size());
   });
+}
+
+// Stacks that no address space holds: the system refuses the first thread.
+TEST(Team, AThreadThatTheSystemRefusesIsALackOfRoom) {
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_attr_init(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 56), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  const Error error = error_of([] { Team team(3); });
+  EXPECT_EQ(pthread_setattr_default_np(&usual), 0);
+  EXPECT_EQ(error.code(), Code::kDoesNotFit);
+  EXPECT_TRUE(error.message().starts_with("3 threads: ")) << error.message();
+  EXPECT_NE(error.hint().find("--threads"), std::string::npos) << error.hint();
 }
 
 double cpu_seconds_of_process() {
