@@ -4,8 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <optional>
+#include <system_error>
 
 #include "base/cpu.h"
 #include "base/version.h"
@@ -158,6 +160,14 @@ std::optional<Parsed> parse(const Program& program, CLI::App& app, std::vector<P
   throw error;
 }
 
+// What the environment asks for, whether the command uses it or not.
+void check_environment() {
+  const char* isa = std::getenv("FLARE_ISA");
+  if (isa != nullptr && *isa != '\0' && !isa_from_name(isa))
+    throw Error(Code::kUsage, "FLARE_ISA is {}, expected v2, v3, v4, vnni or bf16", quote(isa))
+        .set_hint("correct the environment variable, or unset it");
+}
+
 int parse_and_run(const Program& program, CommonFlags& common, int argc, char** argv) {
   CLI::App app{std::string(program.summary), std::string(program.name)};
   app.set_help_flag("-h,--help", "print this text and exit")->group("Common flags");
@@ -173,8 +183,21 @@ int parse_and_run(const Program& program, CommonFlags& common, int argc, char** 
   }
   const auto parsed = parse(program, app, commands, argc, argv);
   if (!parsed) return 0;
+  check_environment();
   if (common.quiet || common.json) common.progress = ProgressMode::kNone;
   return parsed->run();
+}
+
+// A thread or memory that the system refuses is no defect.
+Error as_error(const std::exception& failure) {
+  const auto* refused = dynamic_cast<const std::system_error*>(&failure);
+  const bool lacks_room =
+      refused != nullptr && (refused->code() == std::errc::resource_unavailable_try_again ||
+                             refused->code() == std::errc::not_enough_memory);
+  if (!lacks_room && dynamic_cast<const std::bad_alloc*>(&failure) == nullptr)
+    return {Code::kInternal, "{}", failure.what()};
+  Error error(Code::kDoesNotFit, "the system refuses more threads or memory: {}", failure.what());
+  return error.set_hint("lower --threads, free memory, or raise the limits (ulimit -u, ulimit -v)");
 }
 
 // The error may come before flags are parsed.
@@ -204,8 +227,9 @@ int run_program(const Program& program, int argc, char** argv) {
                 wants_json(argc, argv));
     return exit_code(Code::kDoesNotFit);
   } catch (const std::exception& failure) {
-    print_error(Error(Code::kInternal, "{}", failure.what()), wants_json(argc, argv));
-    return exit_code(Code::kInternal);
+    const Error error = as_error(failure);
+    print_error(error, wants_json(argc, argv));
+    return exit_code(error.code());
   }
 }
 

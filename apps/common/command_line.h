@@ -2,13 +2,16 @@
 // (spec/cli.md §1–§4).
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/cpu.h"
 #include "base/error.h"
 #include "base/json/json.h"
 #include "base/progress.h"
@@ -59,6 +62,20 @@ std::vector<std::string> parse_list(std::string_view flag, std::string_view text
 // LIST of numbers from 1 to `most`, ranges N-M inclusive, each once (spec/cli.md §3); kUsage
 // otherwise.
 std::vector<uint32_t> parse_numbers(std::string_view flag, std::string_view text, uint32_t most);
+
+// A check for flags of CLI11, whose own conversion wraps and saturates: the complaint about what is
+// no T, else empty.
+template <typename T>
+std::string check_integer(const std::string& text) {
+  T value;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure == std::errc() && end == text.data() + text.size()) return {};
+  return fmt::format("Value {} not in range {} to {}", quote(text), std::numeric_limits<T>::min(),
+                     std::numeric_limits<T>::max());
+}
+
+// --isa, else FLARE_ISA, else the machine's level (spec/cli.md §10). Errors: those of choose_isa.
+Isa isa_level(std::string_view flag);
 
 // --threads: cores this process may use unless n > 0.
 int thread_count(int n);

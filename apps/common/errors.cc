@@ -43,7 +43,7 @@ std::string_view default_hint(Code code) {
     case Code::kWrongMachine:
       return "run it on a machine that has what is named, or lower the level";
     case Code::kDoesNotFit:
-      return "lower --max-context or choose a smaller recipe";
+      return "free memory, or choose a smaller model or recipe";
     case Code::kExists:
       return "choose another path, or remove what stands there";
     case Code::kNetwork:

@@ -3,9 +3,9 @@
 #include <atomic>
 #include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <numeric>
 
-#include "base/cpu.h"
 #include "common/command_line.h"
 
 namespace flare::app {
@@ -115,6 +115,16 @@ std::vector<uint32_t> parse_numbers(std::string_view flag, std::string_view text
     }
   }
   return numbers;
+}
+
+Isa isa_level(std::string_view flag) {
+  const char* variable = std::getenv("FLARE_ISA");
+  if (!flag.empty() || variable == nullptr) return choose_isa(flag);
+  try {
+    return choose_isa(variable);
+  } catch (Error& error) {
+    throw error.add_context("FLARE_ISA");
+  }
 }
 
 int thread_count(int n) { return n > 0 ? n : static_cast<int>(usable_cores().size()); }

@@ -159,7 +159,8 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
   app.add_flag("--allow-unauthenticated", flags->allow_unauthenticated,
                "listen beyond this machine without keys")
       ->group("Serving");
-  add("--max-pending", flags->max_pending, "waiting requests (64)", "N");
+  add("--max-pending", flags->max_pending, "waiting requests (64)", "N")
+      ->check(CLI::Range(0, 1000000).description(""));
   add("--drain-timeout", flags->drain_timeout, "for running requests after a stop signal (30)",
       "SECONDS")
       ->check(CLI::Range(0, 86400).description(""));

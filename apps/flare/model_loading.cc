@@ -34,6 +34,17 @@ fs::path model_path(const std::string& argument) {
   return argument;
 }
 
+// Where kernels read weights: a file that is mapped must not change while the model runs.
+std::string weights_text(const package::PreparedModel& model, std::string_view recipe) {
+  size_t packed = 0, in_place = 0;
+  for (const codec::Matrix& weight : model.ranks[0].weights)
+    for (const codec::Segment& segment : weight.segments)
+      ++(segment.layout == codec::LayoutId::kPanels16 ? packed : in_place);
+  const bool encoded = !recipe.empty() && recipe != "keep";
+  return fmt::format("weights: {} parts packed in memory, {} {}", packed, in_place,
+                     encoded ? "encoded in memory" : "mapped from the file");
+}
+
 }  // namespace
 
 void add_model_flags(CLI::App& app, ModelFlags* flags) {
@@ -47,7 +58,7 @@ void add_model_flags(CLI::App& app, ModelFlags* flags) {
       ->group("Model");
   app.add_option("--max-context", flags->max_context, "tokens per conversation (the model's)")
       ->type_name("N")
-      ->check(CLI::Range(1, INT32_MAX).description(""))
+      ->check(CLI::Range(2, INT32_MAX).description(""))
       ->group("Model");
   add_kv_dtype_flag(app, &flags->kv_dtype)->group("Model");
   app.add_option("--threads", flags->threads, "worker threads (every usable core)")
@@ -63,7 +74,7 @@ void add_model_flags(CLI::App& app, ModelFlags* flags) {
 std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, uint32_t max_pending,
                                             bool show_plan) {
   runtime::EngineOptions engine_options;
-  engine_options.cpu.isa = choose_isa(flags.isa);
+  engine_options.cpu.isa = isa_level(flags.isa);
   engine_options.cpu.threads = thread_count(flags.threads);
   engine_options.memory.context_given = flags.max_context != 0;
   engine_options.memory.concurrency_given = flags.max_concurrency != 0;
@@ -81,9 +92,9 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, uint32_t ma
     engine_options.plan =
         runtime::plan_before_loading(model, engine_options.cpu, engine_options.memory);
     if (!show_plan) return;
-    fmt::print(stderr, "model {} from {} · cpu {} · {} threads\n{}\n", model.name, model.source,
+    fmt::print(stderr, "model {} from {} · cpu {} · {} threads\n{}\n{}\n", model.name, model.source,
                isa_name(engine_options.cpu.isa), engine_options.cpu.threads,
-               runtime::memory_plan_text(*engine_options.plan));
+               runtime::memory_plan_text(*engine_options.plan), weights_text(model, flags.recipe));
   };
   package::PreparedModel model = prepare::prepare(std::move(source), options);
   return std::make_unique<runtime::Engine>(std::move(model), engine_options);

@@ -156,6 +156,17 @@ void check_memory(const runtime::MemoryPlan& plan, const RoundOptions& options) 
         .set_hint("fewer --batches or shorter --contexts");
 }
 
+std::unique_ptr<runtime::StepRunner> make_runner(const package::PreparedModel& model,
+                                                 const runtime::StepRunner::Options& options) {
+  try {
+    return std::make_unique<runtime::StepRunner>(model, options);
+  } catch (Error& error) {
+    if (error.code() == Code::kDoesNotFit)
+      error.set_hint("fewer --batches or --threads, a smaller model or recipe");
+    throw;
+  }
+}
+
 int run(const Flags& flags, const CommonFlags& common) {
   RoundOptions options{.batches = parse_numbers("--batches", flags.batches, kMostSequences),
                        .width = flags.width,
@@ -166,7 +177,7 @@ int run(const Flags& flags, const CommonFlags& common) {
   // Refused before the work, made after it: an interruption in between has nothing to remove.
   if (!flags.output.empty()) OutputSet().create(flags.output);
 
-  const kernel::CpuOptions cpu{thread_count(flags.threads), choose_isa(flags.isa)};
+  const kernel::CpuOptions cpu{thread_count(flags.threads), isa_level(flags.isa)};
   prepare::PrepareOptions prepare_options;
   prepare_options.kv_dtype = kv_dtype(flags.kv_dtype);
   prepare_options.max_concurrency = options.batches.back();
@@ -175,11 +186,12 @@ int run(const Flags& flags, const CommonFlags& common) {
   const package::PreparedModel model = prepare::prepare(
       prepare::open_source(flags.model, flags.recipe, cpu.threads), prepare_options);
   choose_contexts(flags, model.max_position, options);
-  runtime::StepRunner runner(model, {cpu, {.concurrency_given = true}, prepare_options.all_logits});
-  check_memory(runner.memory_plan(), options);
+  const auto runner =
+      make_runner(model, {cpu, {.concurrency_given = true}, prepare_options.all_logits});
+  check_memory(runner->memory_plan(), options);
 
   Progress progress("bench", round_bench_total(options), "tokens and rounds", common.progress);
-  const RoundReport report = measure_rounds(runner, model, cpu, options, [&](uint64_t n) {
+  const RoundReport report = measure_rounds(*runner, model, cpu, options, [&](uint64_t n) {
     check_interrupted();
     progress.advance(n);
   });
@@ -215,7 +227,9 @@ std::function<int()> declare_bench(CLI::App& app, const CommonFlags& common) {
   app.add_option("--warmup", flags->warmup, "rounds before the samples of a cell (3)")
       ->type_name("N")
       ->check(CLI::Range(0, 100000).description(""));
-  app.add_option("--seed", flags->seed, "of the token ids (0)")->type_name("N");
+  app.add_option("--seed", flags->seed, "of the token ids (0)")
+      ->type_name("N")
+      ->check(check_integer<uint64_t>);
   app.add_option("--output", flags->output, "JSON file to write")->type_name("FILE");
   app.add_option("--recipe", flags->recipe, "format recipe of a checkpoint (keep)")
       ->type_name("NAME");

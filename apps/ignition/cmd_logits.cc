@@ -64,7 +64,7 @@ int run(const Flags& flags, const CommonFlags& common) {
   options.prefill_chunk = flags.chunk;
   const package::PreparedModel model =
       prepare::prepare(prepare::open_source(flags.model, flags.recipe, threads), options);
-  runtime::StepRunner runner(model, {{threads, choose_isa(flags.isa)}, {}, /*all_logits=*/true});
+  runtime::StepRunner runner(model, {{threads, isa_level(flags.isa)}, {}, /*all_logits=*/true});
   const runtime::ForwardResult result =
       runtime::forward(runner, model, tokens, options.prefill_chunk);
 

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,10 +59,17 @@ TEST_F(FileTest, ReadPastTheEndIsAReadErrorWithTheName) {
 TEST_F(FileTest, RefusedMappingsAreLackOfRoomOrAReadError) {
   EXPECT_EQ(mapping_error("weights.bin", 7, ENOMEM).code(), Code::kDoesNotFit);
   EXPECT_EQ(mapping_error("weights.bin", 7, ENODEV).code(), Code::kRead);
-  // A file with one huge hole, more than the address space of any process.
+  // More than the address space that is left to this process.
   const fs::path path = write("hole", "");
-  if (::truncate(path.c_str(), int64_t{1} << 50) != 0) GTEST_SKIP() << "no such files here";
-  EXPECT_EQ(code_of([&] { MappedFile::open(path); }), Code::kDoesNotFit);
+  constexpr rlim_t kTerabyte = rlim_t{1} << 40;
+  ASSERT_EQ(::truncate(path.c_str(), static_cast<off_t>(kTerabyte)), 0);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit narrow{kTerabyte, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &narrow), 0);
+  const Code code = code_of([&] { MappedFile::open(path); });
+  EXPECT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_EQ(code, Code::kDoesNotFit);
 }
 
 TEST_F(FileTest, FileThatShrinksAfterOpeningIsAReadError) {

@@ -90,7 +90,8 @@ MemoryPlan plan_memory(const package::PreparedModel& model, uint64_t scratch_byt
     if (plan.pages < plan.pages_for(plan.max_context)) {
       if (wishes.context_given)
         throw Error(Code::kDoesNotFit, "--max-context {}: does not fit the memory, {} does",
-                    plan.max_context, largest);
+                    plan.max_context, largest)
+            .set_hint("lower --max-context or choose a smaller recipe");
       plan.note = fmt::format("context lowered from {} to {} tokens to fit the memory",
                               plan.max_context, largest);
       plan.max_context = static_cast<uint32_t>(largest);

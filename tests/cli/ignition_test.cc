@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cpu.h"
 #include "base/file.h"
 #include "base/json/json.h"
 #include "base/test_support.h"
@@ -295,12 +296,37 @@ TEST_F(Ignition, BenchRefusesBadCellsBeforeItMeasures) {
   refused({"--contexts", "4096"}, 2, {"--contexts", "4096"});
   for (const char* flag : {"--width=0", "--repetitions=0", "--warmup=-1"})
     refused({flag}, 2, {"not in range"});
+  for (const char* flag : {"--seed=-1", "--seed=18446744073709551616", "--seed=x"})
+    refused({flag}, 2, {"--seed", "not in range 0 to 18446744073709551615"});
+  for (const char* flag : {"--width=4294967297", "--repetitions=99999999999999999999"})
+    refused({flag}, 2, {"not in range 1 to "});
   refused({"--isa", "v9"}, 2, {"v9"});
   refused({"--kv-dtype", "f64"}, 2, {"f64"});
   expect_refused({"bench", out("none")}, 3, {"none"});
   std::ofstream(folder_ / "there.json") << "kept";
   refused({"--output", (folder_ / "there.json").string()}, 8, {"there.json"});
   EXPECT_EQ(read_text_file(folder_ / "there.json"), "kept");
+}
+
+TEST_F(Ignition, TakesTheLevelFromTheEnvironmentUnlessAFlagNamesOne) {
+  const std::vector<std::string> bench = {
+      "bench",  kNano.string(),    "--batches=1", "--contexts=16",
+      "--json", "--repetitions=1", "--threads",   "1"};
+  std::vector<std::string> with_flag = bench;
+  with_flag.insert(with_flag.end(), {"--isa", "v2"});
+  const auto level = [&](const std::vector<std::string>& words) {
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return parse_json(outcome.out, "bench").at("result").at("isa").as_string();
+  };
+  ::setenv("FLARE_ISA", "v2", 1);
+  EXPECT_EQ(level(bench), "v2");
+  ::setenv("FLARE_ISA", "v9", 1);
+  expect_refused({"bench", kNano.string(), "--isa", "v2"}, 2, {"FLARE_ISA", "v9"});
+  expect_refused({"inspect", kNano.string()}, 2, {"FLARE_ISA", "v9"});
+  ::setenv("FLARE_ISA", std::string(isa_name(*machine_isa())).c_str(), 1);
+  EXPECT_EQ(level(with_flag), "v2");
+  ::unsetenv("FLARE_ISA");
 }
 
 TEST_F(Ignition, LeavesNothingBehindAFileSizeLimit) {

@@ -2,12 +2,17 @@
 # `flare run` as a process: wire behaviour with the bundled model, signals, exit codes.
 #
 # usage: run_test.py FLARE [unittest arguments]
+import http.client
 import json
+import os
 import pathlib
+import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -320,7 +325,25 @@ class Start(unittest.TestCase):
         self.assertEqual(self.refused("--log-level", "loud"), 2)
         self.assertEqual(self.refused("--recipe", "q99", "--port", "0"), 2)
         self.assertEqual(self.refused("--max-context", "100000", "--port", "0"), 2)
+        self.assertEqual(self.refused("--max-context", "1"), 2)
+        self.assertEqual(self.refused("--max-pending=-1"), 2)
         self.assertEqual(self.refused("--prot", "1"), 2)
+        self.assertEqual(self.refused("--max-context", "1", "/no/such/model"), 2)  # before it looks for one
+
+    def test_a_model_that_shrinks_under_the_server_ends_it_with_its_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = shutil.copytree(NANO, pathlib.Path(folder, "nano"), ignore=shutil.ignore_patterns("train"))
+            model = copy / "model.safetensors"
+            server = Server(FLARE, str(copy))
+            try:
+                self.assertTrue(any(re.search(r"weights: .* mapped", line) for line in server.lines), server.lines)
+                os.truncate(model, 4096)
+                with self.assertRaises((OSError, http.client.HTTPException)):
+                    server.chat(messages=USER, max_tokens=2)
+                self.assertEqual(server.wait(), 4)
+                self.assertIn(f"error: {model}: its bytes are gone", "\n".join(server.lines))
+            finally:
+                server.kill()
 
     def test_a_port_in_use_is_a_network_failure(self):
         with socket.socket() as taken:
