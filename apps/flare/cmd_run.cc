@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstdlib>
 #include <mutex>
 
 #include "base/log.h"
@@ -22,7 +23,7 @@ struct RunFlags {
   ModelFlags model;
   server::http::Options http;
   std::vector<std::string> model_ids;
-  std::string log_level = "info";
+  std::string log_level;  // empty: FLARE_LOG, else info
   std::string max_body = "64M";
   uint32_t max_pending = 64;
   int drain_timeout = 30;
@@ -44,10 +45,15 @@ void check_host(const RunFlags& flags) {
 }
 
 void choose_log_level(const RunFlags& flags, const CommonFlags& common) {
-  const auto level = log_level_from_name(flags.log_level);
+  const char* variable = std::getenv("FLARE_LOG");
+  const bool by_variable = flags.log_level.empty() && variable != nullptr && *variable != '\0';
+  const std::string name = by_variable               ? variable
+                           : flags.log_level.empty() ? "info"
+                                                     : flags.log_level;
+  const auto level = log_level_from_name(name);
   if (!level)
-    throw Error(Code::kUsage, "--log-level is {}, expected error, warn, info or debug",
-                quote(flags.log_level));
+    throw Error(Code::kUsage, "{} is {}, expected error, warn, info or debug",
+                by_variable ? "FLARE_LOG" : "--log-level", quote(name));
   set_log_level(common.quiet ? LogLevel::kError : common.verbose > 1 ? LogLevel::kDebug : *level);
 }
 

@@ -20,13 +20,13 @@ void check_range(std::string_view flag, const std::optional<T>& value, T low, T 
 
 void add_sampling_flags(CLI::App& app, SamplingFlags* flags) {
   const auto add = [&](const char* name, auto& value, const char* text, const char* type) {
-    app.add_option(name, value, text)->type_name(type)->group("Sampling");
+    return app.add_option(name, value, text)->type_name(type)->group("Sampling");
   };
   add("--temperature", flags->temperature, "0 is greedy (the model's)", "X");
   add("--top-k", flags->top_k, "keep the K likeliest tokens, 0 is off (the model's)", "K");
   add("--top-p", flags->top_p, "keep the likeliest tokens up to this sum (the model's)", "X");
   add("--min-p", flags->min_p, "drop tokens below this share of the likeliest (the model's)", "X");
-  add("--seed", flags->seed, "same seed, same answer (random)", "N");
+  add("--seed", flags->seed, "same seed, same answer (random)", "N")->check(check_integer<int64_t>);
   add("--max-tokens", flags->max_tokens, "length limit of an answer (rest of the context)", "N");
 }
 

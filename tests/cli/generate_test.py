@@ -90,6 +90,8 @@ class Generate(unittest.TestCase):
             (2, ["generate", "--prompt", "a", "--temperature", "101"]),
             (2, ["generate", "--prompt", "a", "--temperature", "hot"]),
             (2, ["generate", "--prompt", "a", "--isa", "v9"]),
+            (2, ["generate", "--prompt", "a", "--max-context", "1"]),
+            (2, ["generate", "--prompt", "a", "--seed", "9223372036854775808"]),
             (2, ["generate", "--promt", "a"]),
             (2, ["genrate"]),
             (2, []),

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 from flare_process import PATIENCE_S, Server, events
 
@@ -329,6 +330,16 @@ class Start(unittest.TestCase):
         self.assertEqual(self.refused("--max-pending=-1"), 2)
         self.assertEqual(self.refused("--prot", "1"), 2)
         self.assertEqual(self.refused("--max-context", "1", "/no/such/model"), 2)  # before it looks for one
+
+    def test_the_environment_gives_the_log_level_unless_a_flag_does(self):
+        with unittest.mock.patch.dict(os.environ, FLARE_LOG="loud"):
+            self.assertEqual(self.refused("/no/such/model", "--port", "0"), 2)
+            self.assertEqual(self.refused("/no/such/model", "--port", "0", "--log-level", "warn"), 3)
+        for level, words in (("error", 0), ("info", 2)):
+            with unittest.mock.patch.dict(os.environ, FLARE_LOG=level):
+                server = Server(FLARE)
+                self.assertEqual(server.stop(), 0)
+                self.assertEqual(sum(" info  " in line for line in server.lines), words, server.lines)
 
     def test_a_model_that_shrinks_under_the_server_ends_it_with_its_name(self):
         with tempfile.TemporaryDirectory() as folder:
