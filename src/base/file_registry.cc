@@ -7,7 +7,7 @@
 #include <atomic>
 #include <climits>
 #include <cstdint>
-#include <span>
+#include <iterator>
 
 namespace flare {
 namespace {
@@ -21,26 +21,33 @@ static_assert(std::atomic<uintptr_t>::is_always_lock_free, "read inside signal h
 struct Slot {
   std::atomic<uintptr_t> state{kFree};
   std::atomic<uintptr_t> end{0};
-  char path[PATH_MAX];  // written while filling
 };
 
-// Pages of slots that were never used take no memory.
-Slot mappings[4096];
-Slot temporaries[256];
+// Paths lie apart from the slots: looking through all slots touches little memory, and paths that
+// were never written take none.
+template <size_t kSlots>
+struct Table {
+  Slot slots[kSlots];
+  char paths[kSlots][PATH_MAX];  // written while filling
 
-// Fills a free slot, if there is one.
-void claim(std::span<Slot> slots, const std::string& path, uintptr_t state, uintptr_t end) {
-  if (path.size() >= PATH_MAX) return;
-  for (Slot& slot : slots) {
-    uintptr_t free = kFree;
-    if (!slot.state.compare_exchange_strong(free, kFilling, std::memory_order_acquire)) continue;
-    std::ranges::copy(path, slot.path);
-    slot.path[path.size()] = '\0';
-    slot.end.store(end, std::memory_order_relaxed);
-    slot.state.store(state, std::memory_order_release);
-    return;
+  // Fills a free slot, if there is one.
+  void claim(const std::string& path, uintptr_t state, uintptr_t end) {
+    if (path.size() >= PATH_MAX) return;
+    for (size_t i = 0; i < kSlots; ++i) {
+      uintptr_t free = kFree;
+      if (!slots[i].state.compare_exchange_strong(free, kFilling, std::memory_order_acquire))
+        continue;
+      std::ranges::copy(path, paths[i]);
+      paths[i][path.size()] = '\0';
+      slots[i].end.store(end, std::memory_order_relaxed);
+      slots[i].state.store(state, std::memory_order_release);
+      return;
+    }
   }
-}
+};
+
+Table<4096> mappings;
+Table<256> temporaries;
 
 uintptr_t address_of(const void* p) { return reinterpret_cast<uintptr_t>(p); }
 
@@ -51,12 +58,12 @@ void note_mapping(Bytes bytes, const std::string& path) {
   std::string shown = path;
   std::ranges::replace_if(shown, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
   const uintptr_t begin = address_of(bytes.data());
-  claim(mappings, shown, begin, begin + bytes.size());
+  mappings.claim(shown, begin, begin + bytes.size());
 }
 
 void forget_mappings(Bytes bytes) {
   const uintptr_t begin = address_of(bytes.data());
-  for (Slot& slot : mappings) {
+  for (Slot& slot : mappings.slots) {
     const uintptr_t start = slot.state.load(std::memory_order_acquire);
     if (start >= kUsed && start >= begin && start - begin < bytes.size())
       slot.state.store(kFree, std::memory_order_release);
@@ -65,25 +72,27 @@ void forget_mappings(Bytes bytes) {
 
 const char* path_of_mapping_at(const void* address) {
   const uintptr_t at = address_of(address);
-  for (const Slot& slot : mappings) {
-    const uintptr_t begin = slot.state.load(std::memory_order_acquire);
+  for (size_t i = 0; i < std::size(mappings.slots); ++i) {
+    const uintptr_t begin = mappings.slots[i].state.load(std::memory_order_acquire);
     if (begin < kUsed || at < begin) continue;
-    if (at < slot.end.load(std::memory_order_relaxed)) return slot.path;
+    if (at < mappings.slots[i].end.load(std::memory_order_relaxed)) return mappings.paths[i];
   }
   return nullptr;
 }
 
-void note_temporary(const std::string& path) { claim(temporaries, path, kUsed, 0); }
+void note_temporary(const std::string& path) { temporaries.claim(path, kUsed, 0); }
 
 void forget_temporary(const std::string& path) {
-  for (Slot& slot : temporaries)
-    if (slot.state.load(std::memory_order_acquire) == kUsed && path == slot.path)
-      slot.state.store(kFree, std::memory_order_release);
+  for (size_t i = 0; i < std::size(temporaries.slots); ++i)
+    if (temporaries.slots[i].state.load(std::memory_order_acquire) == kUsed &&
+        path == temporaries.paths[i])
+      temporaries.slots[i].state.store(kFree, std::memory_order_release);
 }
 
 void unlink_temporaries() {
-  for (const Slot& slot : temporaries)
-    if (slot.state.load(std::memory_order_acquire) == kUsed) ::unlink(slot.path);
+  for (size_t i = 0; i < std::size(temporaries.slots); ++i)
+    if (temporaries.slots[i].state.load(std::memory_order_acquire) == kUsed)
+      ::unlink(temporaries.paths[i]);
 }
 
 }  // namespace flare
