@@ -20,6 +20,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "bench_main.h"
 #include "kernel/kernels.h"
 #include "kernel/synthetic_model.h"
 #include "machine/step_work.h"
@@ -435,10 +436,5 @@ int run(int argc, char** argv) {
 }  // namespace flare::bench
 
 int main(int argc, char** argv) {
-  try {
-    return flare::bench::run(argc, argv);
-  } catch (const flare::Error& e) {
-    fmt::print(stderr, "bench_kernel: {}\n", e.message());
-    return flare::exit_code(e.code());
-  }
+  return flare::bench::run_main("bench_kernel", flare::bench::run, argc, argv);
 }

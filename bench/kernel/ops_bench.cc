@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
+#include "bench_main.h"
 #include "kernel/backend.h"
 #include "kernel/kernels.h"
 #include "machine/peaks.h"
@@ -207,10 +207,5 @@ int run(int argc, char** argv) {
 }  // namespace flare::bench
 
 int main(int argc, char** argv) {
-  try {
-    return flare::bench::run(argc, argv);
-  } catch (const flare::Error& e) {
-    fmt::print(stderr, "bench_ops: {}\n", e.message());
-    return flare::exit_code(e.code());
-  }
+  return flare::bench::run_main("bench_ops", flare::bench::run, argc, argv);
 }

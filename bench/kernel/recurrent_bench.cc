@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/error.h"
+#include "bench_main.h"
 #include "op_bench.h"
 
 namespace flare::bench {
@@ -208,10 +208,5 @@ int run(int argc, char** argv) {
 }  // namespace flare::bench
 
 int main(int argc, char** argv) {
-  try {
-    return flare::bench::run(argc, argv);
-  } catch (const flare::Error& e) {
-    fmt::print(stderr, "bench_recurrent: {}\n", e.message());
-    return flare::exit_code(e.code());
-  }
+  return flare::bench::run_main("bench_recurrent", flare::bench::run, argc, argv);
 }

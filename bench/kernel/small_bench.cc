@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/error.h"
+#include "bench_main.h"
 #include "kernel/sample.h"
 #include "op_bench.h"
 
@@ -110,10 +110,5 @@ int run(int argc, char** argv) {
 }  // namespace flare::bench
 
 int main(int argc, char** argv) {
-  try {
-    return flare::bench::run(argc, argv);
-  } catch (const flare::Error& e) {
-    fmt::print(stderr, "bench_small: {}\n", e.message());
-    return flare::exit_code(e.code());
-  }
+  return flare::bench::run_main("bench_small", flare::bench::run, argc, argv);
 }
