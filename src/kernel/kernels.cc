@@ -26,7 +26,7 @@ constexpr KernelInfo kTable[] = {
     {KernelId::kLinearFp16,
      "linear_fp16",
      Op::kLinear,
-     linear_bf16_workspace,
+     linear_generic_workspace,
      {v2::linear_fp16, v3::linear_fp16, v4::linear_fp16}},
     {KernelId::kLinearPanels,
      "linear_panels",

@@ -30,10 +30,7 @@ inline void write_heads(const LaunchArgs& args, int64_t t, int64_t head, const f
   const OperandView& v_region = args.operands[4];
   const int64_t v_width = v.cols / args.immediates[0].i;
   const StepInputs& step = *args.step;
-  const int32_t b = step.row_sequence[t];
-  const int64_t p = step.sequence_past[b] + (t - step.sequence_begin[b]);
-  std::byte* page = step.page_tables[b][p / step.page_tokens];
-  const int64_t slot = p % step.page_tokens;
+  const auto [page, slot] = token_place(step, t);
   write_key(key, k_region.dtype, page + k_region.offset, step.page_tokens, head, slot,
             args.immediates[1].i);
   write_value(v.f32(t) + head * v_width, v_region.dtype, page + v_region.offset, step.page_tokens,

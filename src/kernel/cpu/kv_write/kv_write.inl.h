@@ -13,10 +13,7 @@ void kv_write(const LaunchArgs& args, Member& member) {
   const int64_t v_width = v.cols / heads;
   const auto part = member.share(k.rows);
   for (int64_t t = part.first; t < part.second; ++t) {
-    const int32_t b = step.row_sequence[t];
-    const int64_t p = step.sequence_past[b] + (t - step.sequence_begin[b]);
-    std::byte* page = step.page_tables[b][p / step.page_tokens];
-    const int64_t slot = p % step.page_tokens;
+    const auto [page, slot] = token_place(step, t);
     for (int64_t h = 0; h < heads; ++h) {
       write_key(k.f32(t) + h * k_width, k_region.dtype, page + k_region.offset, step.page_tokens, h,
                 slot, k_width);

@@ -3,6 +3,17 @@
 
 inline constexpr int64_t kRecordBlock = 64;
 
+// Where row t of the step belongs.
+struct TokenPlace {
+  std::byte* page;
+  int64_t slot;
+};
+inline TokenPlace token_place(const StepInputs& step, int64_t t) {
+  const int32_t b = step.row_sequence[t];
+  const int64_t p = step.sequence_past[b] + (t - step.sequence_begin[b]);
+  return {step.page_tables[b][p / step.page_tokens], p % step.page_tokens};
+}
+
 // n values as words of `dtype` (f32, bf16 or fp8_e4m3).
 inline void narrow(const float* in, graph::DType dtype, int64_t n, std::byte* out) {
   if (dtype == graph::DType::kF32) {

@@ -204,7 +204,7 @@ inline void multiply_words(const Problem& p, Range outputs, float* values) {
 
 template <typename A>
 inline void run_words(const Problem& problem, Member& member) {
-  const Room room = room_of(problem, bf16_bytes(problem, member.count()), member.count());
+  const Room room = room_of(problem, tile_bytes(member.count()), member.count());
   const Problem p = ends::prepared(problem, room, member);
   float* values = tile_of(p, member);
   ends::for_outputs(p, room, member, [&](const Problem& to, Range outputs) {

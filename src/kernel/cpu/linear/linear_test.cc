@@ -48,9 +48,9 @@ std::vector<Kernel> kernels() {
       {"bf16 v2", Isa::kV2, v2::linear_bf16, bf16, {kBf16}, kept},
       {"bf16 v3", Isa::kV3, v3::linear_bf16, bf16, {kBf16}, kept},
       {"bf16 v4", Isa::kV4, v4::linear_bf16, bf16, {kBf16}, kept},
-      {"fp16 v2", Isa::kV2, v2::linear_fp16, bf16, {kFp16}, kept},
-      {"fp16 v3", Isa::kV3, v3::linear_fp16, bf16, {kFp16}, kept},
-      {"fp16 v4", Isa::kV4, v4::linear_fp16, bf16, {kFp16}, kept},
+      {"fp16 v2", Isa::kV2, v2::linear_fp16, generic, {kFp16}, kept},
+      {"fp16 v3", Isa::kV3, v3::linear_fp16, generic, {kFp16}, kept},
+      {"fp16 v4", Isa::kV4, v4::linear_fp16, generic, {kFp16}, kept},
       {"bf16 bf16", Isa::kBf16, bf16::linear_bf16, bf16, {kBf16}, Activations::kRounded},
   };
   std::vector<Kernel> out;

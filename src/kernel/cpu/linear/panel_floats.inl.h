@@ -65,8 +65,7 @@ inline void float_lanes(const PanelRef& panel, int lane, const float* x, int64_t
 
 inline void run_float_row(const PanelProblem& p, Member& member) {
   alignas(64) float totals[2][kPanelRows];
-  for_shares(p, member, [&](int64_t i) {
-    const PanelPair pair = pair_of(p, i, is_swiglu(p) ? p.n_panels / 2 + i : p.n_panels);
+  for_shares(p, member, [&](const PanelPair& pair) {
     for (int j = 0; j < pair.count; ++j)
       with_format(pair.panels[j].segment->format, [&](auto format) {
         for (int lane = 0; lane < kPanelRows; lane += kLanes)

@@ -81,6 +81,12 @@ PanelScratch carve_scratch(Carver& carver, const PanelProblem& p) {
   return s;
 }
 
+int64_t scratch_bytes(const PanelProblem& p) {
+  Carver carver(nullptr);
+  carve_scratch(carver, p);
+  return carver.bytes();
+}
+
 void add_segments(const codec::Matrix& weight, PanelProblem& p) {
   int64_t output = 0;
   for (const codec::Segment& from : weight.segments) {
@@ -120,6 +126,7 @@ PanelProblem panel_problem(const LaunchArgs& args, bool is_int8) {
   p.padded_k = static_cast<int64_t>(p.segments[0].shape.blocks * p.segments[0].shape.block_cols);
   Carver carver(p.problem.workspace);
   carve_shared(carver, p);
+  p.shared_bytes = carver.bytes();
   return p;
 }
 
@@ -141,12 +148,7 @@ Range Shares::at(int64_t index) {
 }
 
 PanelScratch scratch_of(const PanelProblem& p, const Member& member) {
-  Carver sizes(nullptr);
-  PanelProblem copy = p;
-  carve_shared(sizes, copy);
-  const int64_t shared = sizes.bytes();
-  carve_scratch(sizes, p);
-  Carver carver(p.problem.workspace + shared + (sizes.bytes() - shared) * member.index());
+  Carver carver(p.problem.workspace + p.shared_bytes + scratch_bytes(p) * member.index());
   return carve_scratch(carver, p);
 }
 
@@ -154,12 +156,8 @@ PanelScratch scratch_of(const PanelProblem& p, const Member& member) {
 
 namespace {
 
-uint64_t workspace_bytes(linear::PanelProblem p, int n_members) {
-  linear::Carver carver(nullptr);
-  linear::carve_shared(carver, p);
-  const int64_t shared = carver.bytes();
-  linear::carve_scratch(carver, p);
-  return static_cast<uint64_t>(shared + (carver.bytes() - shared) * n_members);
+uint64_t workspace_bytes(const linear::PanelProblem& p, int n_members) {
+  return static_cast<uint64_t>(p.shared_bytes + linear::scratch_bytes(p) * n_members);
 }
 
 }  // namespace

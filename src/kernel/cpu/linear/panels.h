@@ -39,7 +39,7 @@ struct Quantised {
   float* neg_scaled = nullptr;  // [T][groups] −scale·Σ codes
 };
 
-// The group widths of panel formats, in the order of PanelProblem::quantised.
+// The group widths of panel formats, in the order of PanelProblem::shared.
 inline constexpr int64_t kGroupWidths[] = {64, 32, 16};
 inline constexpr int kWidths = 3;
 int width_index(codec::FormatId format);
@@ -53,6 +53,7 @@ struct PanelSegment {
   int64_t rows = 0;
   int64_t output = 0;  // its first row among the outputs of the product
 };
+
 // One panel as an item of work.
 struct PanelRef {
   const PanelSegment* segment = nullptr;
@@ -72,6 +73,7 @@ struct PanelProblem {
   Quantised shared[kWidths];  // in the launch's workspace
   float* rows = nullptr;      // x̂ as binary32, zeros up to padded_k
   int64_t rows_stride = 0;
+  int64_t shared_bytes = 0;  // of the workspace; the members' room follows
 };
 
 PanelProblem panel_problem(const LaunchArgs& args, bool is_int8);
@@ -105,4 +107,5 @@ struct PanelScratch {
   float* waste = nullptr;         // a block of rows of the same
 };
 PanelScratch scratch_of(const PanelProblem& p, const Member& member);
+
 }  // namespace flare::kernel::linear

@@ -1,5 +1,5 @@
-// Linear over panels, see panels.h. Needs simd_*.inl.h, panel_formats.inl.h, one of dot_*.inl.h and
-// linear_prologue.inl.h, linear_epilogue.inl.h before it.
+// Linear over panels, see panels.h. Needs simd_*.inl.h, panel_formats.inl.h, one of
+// panel_dots_*.inl.h and linear_prologue.inl.h, linear_epilogue.inl.h before it.
 //
 // Every output is Σ over groups, ascending, of scale(w)·scale(x)·(int dot product), each added to
 // the total by mul_add (and of −low(w)·scale(x)·Σx behind it): the same words in both kernels.
@@ -214,35 +214,37 @@ inline void stream_panel(const PanelProblem& p, const PanelRef& panel, const Qua
   });
 }
 
+// What streams together: a panel, or with SwiGLU a gate's and its up projection's.
+inline PanelPair stream_pair_at(const PanelProblem& p, int64_t i) {
+  return pair_of(p, i, is_swiglu(p) ? p.n_panels / 2 + i : p.n_panels);
+}
+
 // Asks for the first bytes of a share, which no earlier panel asked for.
 inline void prefetch_share(const PanelProblem& p, Range share) {
   if (share.begin == share.end) return;
-  const PanelPair pair =
-      pair_of(p, share.begin, is_swiglu(p) ? p.n_panels / 2 + share.begin : p.n_panels);
+  const PanelPair pair = stream_pair_at(p, share.begin);
   for (int i = 0; i < pair.count; ++i) prefetch(pair.panels[i].data, kAhead);
 }
 
-// Runs body(panel index) over this member's shares of n panels, or of n gates with SwiGLU. The next
-// share is taken before the last panel of this one, so that its first bytes are on their way.
+// Runs body(stream_pair_at(i)) over this member's shares. The next share is taken before the last
+// panel of this one, so that its first bytes are on their way.
 template <typename Body>
 inline void for_shares(const PanelProblem& p, Member& member, const Body& body) {
   Shares shares(is_swiglu(p) ? p.n_panels / 2 : p.n_panels, member.count());
   Range share = shares.at(member.take());
   prefetch_share(p, share);
   while (share.begin < share.end) {
-    for (int64_t i = share.begin; i + 1 < share.end; ++i) body(i);
+    for (int64_t i = share.begin; i + 1 < share.end; ++i) body(stream_pair_at(p, i));
     const Range next = shares.at(member.take());
     prefetch_share(p, next);
-    body(share.end - 1);
+    body(stream_pair_at(p, share.end - 1));
     share = next;
   }
 }
 
-// Panels one by one; with SwiGLU a gate's and then the up projection's half of the way on.
 inline void run_stream(const PanelProblem& p, const Quantised* x, Member& member) {
   alignas(64) float totals[2][kStreamRows * kPanelRows];
-  for_shares(p, member, [&](int64_t i) {
-    const PanelPair pair = pair_of(p, i, is_swiglu(p) ? p.n_panels / 2 + i : p.n_panels);
+  for_shares(p, member, [&](const PanelPair& pair) {
     for (int j = 0; j < pair.count; ++j) stream_panel(p, pair.panels[j], x, totals[j]);
     for (int64_t t = 0; t < p.problem.n_rows; ++t)
       finish_pair(p.problem, t, pair, totals[0] + t * kPanelRows, totals[1] + t * kPanelRows);
@@ -349,7 +351,7 @@ inline void tile_rows(const TileOperands& o, const Quantised& q, int64_t t, int6
   });
 }
 
-// Up to kTileRows8 rows; half as many and a third have kernels of their own.
+// Up to kTileRows8 rows; of six, two and four have kernels of their own.
 template <typename P>
 inline void tile_block(const TileOperands& o, const Quantised& q, int64_t t, int64_t n,
                        int64_t group, int64_t n_groups) {
