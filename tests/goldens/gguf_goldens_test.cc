@@ -10,9 +10,9 @@
 #include "base/json/json.h"
 #include "checkpoint/safetensors.h"
 #include "prepare/prepare.h"
-#include "prepare/recipe/build.h"
 #include "runtime/engine.h"
 #include "runtime/forward.h"
+#include "tests/goldens/artifact_of.h"
 #include "tests/support/collect.h"
 
 namespace flare {
@@ -99,18 +99,6 @@ std::vector<float> logits_of(const fs::path& path, std::span<const int32_t> toke
   const auto model = prepare::prepare(prepare::open_source(path, "", 2), options);
   runtime::StepRunner runner(model, {{2, choose_isa("")}, {}, true});
   return runtime::forward(runner, model, tokens, 64).logits;
-}
-
-fs::path artifact_of(const fs::path& source, const std::string& recipe) {
-  const fs::path folder = fs::path(FLARE_BINARY_DIR) / "test_artifacts";
-  fs::create_directories(folder);
-  const fs::path target = folder / (source.filename().string() + "-" + recipe + ".ninfer");
-  prepare::BuildOptions options;
-  options.recipe = recipe;
-  options.force = true;
-  options.threads = 2;
-  prepare::build_artifact(source, target, options);
-  return target;
 }
 
 class Gguf : public testing::TestWithParam<const char*> {

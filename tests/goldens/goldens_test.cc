@@ -10,9 +10,9 @@
 #include "checkpoint/safetensors.h"
 #include "kernel/kernels.h"
 #include "prepare/prepare.h"
-#include "prepare/recipe/build.h"
 #include "runtime/engine.h"
 #include "runtime/forward.h"
+#include "tests/goldens/artifact_of.h"
 #include "tests/support/collect.h"
 
 namespace flare {
@@ -81,19 +81,6 @@ class Golden {
   fs::path folder;
   checkpoint::SafetensorsFile expected;
 };
-
-// An artifact of `source` by `recipe`, made once per test program.
-fs::path artifact_of(const fs::path& source, const std::string& recipe) {
-  const fs::path folder = fs::path(FLARE_BINARY_DIR) / "test_artifacts";
-  fs::create_directories(folder);
-  const fs::path target = folder / (source.filename().string() + "-" + recipe + ".ninfer");
-  prepare::BuildOptions options;
-  options.recipe = recipe;
-  options.force = true;
-  options.threads = 2;
-  prepare::build_artifact(source, target, options);
-  return target;
-}
 
 runtime::ForwardResult forward(const fs::path& path, std::span<const int32_t> tokens, bool exact,
                                uint32_t chunk, Isa isa, const std::string& recipe = "",
