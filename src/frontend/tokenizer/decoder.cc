@@ -1,6 +1,9 @@
 // The stages of decoding, each as a step over parts of pieces.
 #include "frontend/tokenizer/decoder.h"
 
+#include <optional>
+#include <utility>
+
 #include "frontend/tokenizer/unicode.h"
 
 namespace flare::frontend::tokenizer {
@@ -31,6 +34,71 @@ int byte_of_token(std::string_view token) {
   const int high = token[3] == '+' ? 0 : digit(token[3]);
   const int low = digit(token[4]);
   return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
+// The bytes of a byte-level spelling; nullopt if a character of it is not in the table.
+std::optional<std::string> bytes_of_characters(std::string_view spelling) {
+  std::string out;
+  for (size_t i = 0; i < spelling.size();) {
+    const Decoded d = decode_at(spelling, i);
+    const int byte = byte_of_character(d.code_point);
+    if (byte < 0) return std::nullopt;
+    out += static_cast<char>(byte);
+    i += d.bytes;
+  }
+  return out;
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  if (from.empty() || text.find(from) == text.npos) return;
+  std::string out;
+  size_t done = 0;
+  for (size_t found; (found = text.find(from, done)) != text.npos;) {
+    out.append(text, done, found - done);
+    out += to;
+    done = found + from.size();
+  }
+  out.append(text, done);
+  text = std::move(out);
+}
+
+// Up to `start` times `content` goes from the front and up to `stop` times from the end.
+std::string stripped(std::string text, const StripDecoder& strip) {
+  for (uint32_t i = 0; i < strip.start && text.starts_with(strip.content); ++i)
+    text.erase(0, strip.content.size());
+  for (uint32_t i = 0; i < strip.stop && text.ends_with(strip.content); ++i)
+    text.resize(text.size() - strip.content.size());
+  return text;
+}
+
+// The reference's list, in its order.
+void clean_up(std::string& text) {
+  constexpr std::pair<std::string_view, std::string_view> kSteps[] = {
+      {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+      {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+      {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  for (const auto& [from, to] : kSteps) replace_all(text, from, to);
+}
+
+std::string word_piece(const WordPieceDecoder& decoder, std::string_view piece, bool first) {
+  std::string out(piece);
+  if (!first) {
+    if (piece.starts_with(decoder.prefix))
+      out.erase(0, decoder.prefix.size());
+    else
+      out.insert(0, 1, ' ');
+  }
+  if (decoder.cleanup) clean_up(out);
+  return out;
+}
+
+std::string without_padding(const CtcDecoder& decoder, std::string_view piece) {
+  std::string out(piece);
+  replace_all(out, decoder.pad, {});
+  if (!decoder.cleanup) return out;
+  clean_up(out);
+  replace_all(out, decoder.word_delimiter, " ");
+  return out;
 }
 
 }  // namespace
@@ -67,12 +135,53 @@ void Decoder::read(const Component& component) {
         MetaspaceDecoder{std::move(meta.replacement), meta.scheme != PrependScheme::kNever});
   } else if (type == "BPEDecoder") {
     stages_.push_back(SuffixDecoder{component.text_or("suffix", "</w>")});
+  } else if (type == "WordPiece") {
+    stages_.push_back(
+        WordPieceDecoder{component.text_or("prefix", "##"), component.flag_or("cleanup", true)});
+  } else if (type == "CTC") {
+    stages_.push_back(CtcDecoder{component.text_or("pad_token", "<pad>"),
+                                 component.text_or("word_delimiter_token", "|"),
+                                 component.flag_or("cleanup", true)});
   } else if (type == "Sequence") {
     const Json::Array& items = component.array("decoders");
     for (size_t i = 0; i < items.size(); ++i) read({items[i], component.path_of("decoders", i)});
   } else {
     component.refuse_type();
   }
+}
+
+std::string Decoder::bytes_inside(std::string_view spelling) const {
+  std::string text(spelling);
+  bool fused = false;  // stages behind see the whole text, so that its ends are far
+  for (const Stage& stage : stages_) {
+    if (std::holds_alternative<ByteLevelDecoder>(stage)) {
+      if (auto bytes = bytes_of_characters(text)) text = std::move(*bytes);
+      fused = true;
+      // What follows cannot tell bytes from characters.
+      if (valid_utf8_prefix(text) < text.size()) return text;
+    } else if (std::holds_alternative<ByteFallbackDecoder>(stage)) {
+      const int byte = byte_of_token(text);
+      if (byte >= 0) return std::string(1, static_cast<char>(byte));
+    } else if (std::holds_alternative<FuseDecoder>(stage)) {
+      fused = true;
+    } else if (const auto* strip = std::get_if<StripDecoder>(&stage)) {
+      if (!fused) text = stripped(std::move(text), *strip);
+    } else if (const auto* replace = std::get_if<ReplaceDecoder>(&stage)) {
+      MatchScratch scratch;
+      text = replace->pattern.replace_all(text, replace->content, scratch);
+    } else if (const auto* meta = std::get_if<MetaspaceDecoder>(&stage)) {
+      replace_all(text, meta->replacement, " ");
+    } else if (const auto* suffix = std::get_if<SuffixDecoder>(&stage)) {
+      replace_all(text, suffix->suffix, " ");
+    } else if (const auto* words = std::get_if<WordPieceDecoder>(&stage)) {
+      text = word_piece(*words, text, false);
+    } else if (const auto* ctc = std::get_if<CtcDecoder>(&stage)) {
+      text = without_padding(*ctc, text);
+    } else {
+      text.insert(0, 1, ' ');
+    }
+  }
+  return text;
 }
 
 DecodeStream::DecodeStream(const Decoder& decoder)
@@ -114,18 +223,10 @@ void DecodeStream::run(const ByteLevelDecoder&, size_t at, std::string_view text
   std::string storage;
   if (!gather(state.parts, text, ends, storage)) return;
   std::string& bytes = state.held;
-  const size_t before = bytes.size();
-  for (size_t i = 0; i < text.size();) {
-    const Decoded d = decode_at(text, i);
-    const int byte = byte_of_character(d.code_point);
-    if (byte < 0) {
-      bytes.resize(before);
-      bytes += text;
-      break;
-    }
-    bytes += static_cast<char>(byte);
-    i += d.bytes;
-  }
+  if (const auto known = bytes_of_characters(text))
+    bytes += *known;
+  else
+    bytes += text;
   std::string ready;
   size_t done = 0;
   while (done < bytes.size()) {
@@ -202,15 +303,7 @@ void DecodeStream::run(const ReplaceDecoder& replace, size_t at, std::string_vie
                        std::string& out) {
   std::string storage;
   if (!gather(states_[at].parts, text, ends, storage)) return;
-  std::string result;
-  size_t done = 0;
-  replace.pattern.for_each(text, scratch_, [&](Match match) {
-    result += text.substr(done, match.begin - done);
-    result += replace.content;
-    done = match.end;
-  });
-  result += text.substr(done);
-  feed(at + 1, result, true, out);
+  feed(at + 1, replace.pattern.replace_all(text, replace.content, scratch_), true, out);
 }
 
 void DecodeStream::run(const MetaspaceDecoder& meta, size_t at, std::string_view text, bool ends,
@@ -253,6 +346,26 @@ void DecodeStream::flush_suffixed(size_t at, std::string_view separator, std::st
   piece.append(state.held, done);
   state = State{};
   feed(at + 1, piece, true, out);
+}
+
+void DecodeStream::run(const WordPieceDecoder& decoder, size_t at, std::string_view text, bool ends,
+                       std::string& out) {
+  State& state = states_[at];
+  std::string storage;
+  if (!gather(state.parts, text, ends, storage)) return;
+  feed(at + 1, word_piece(decoder, text, state.pieces++ == 0), true, out);
+}
+
+void DecodeStream::run(const CtcDecoder& decoder, size_t at, std::string_view text, bool ends,
+                       std::string& out) {
+  State& state = states_[at];
+  std::string storage;
+  if (!gather(state.parts, text, ends, storage)) return;
+  if (state.begun && state.held == text) return;
+  state.held = text;
+  state.begun = true;
+  const std::string piece = without_padding(decoder, text);
+  if (!piece.empty()) feed(at + 1, piece, true, out);
 }
 
 void DecodeStream::run(const JoinDecoder&, size_t at, std::string_view text, bool ends,

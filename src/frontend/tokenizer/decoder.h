@@ -33,19 +33,33 @@ struct MetaspaceDecoder {
 struct SuffixDecoder {
   std::string suffix;
 };
+// A space in front of every piece but the first, unless it begins with the prefix, which goes.
+struct WordPieceDecoder {
+  std::string prefix;
+  bool cleanup;  // no space in front of punctuation and English contractions
+};
+// Equal pieces in a row are one; padding vanishes.
+struct CtcDecoder {
+  std::string pad, word_delimiter;
+  bool cleanup;  // as above, and delimiters become spaces
+};
 // What a file without decoder does: a space between pieces.
 struct JoinDecoder {};
 
 // A chain of stages. Immutable; any number of DecodeStreams may run on it.
 class Decoder {
  public:
-  using Stage = std::variant<ByteLevelDecoder, ByteFallbackDecoder, FuseDecoder, StripDecoder,
-                             ReplaceDecoder, MetaspaceDecoder, SuffixDecoder, JoinDecoder>;
+  using Stage =
+      std::variant<ByteLevelDecoder, ByteFallbackDecoder, FuseDecoder, StripDecoder, ReplaceDecoder,
+                   MetaspaceDecoder, SuffixDecoder, WordPieceDecoder, CtcDecoder, JoinDecoder>;
 
   Decoder();  // joins with spaces
   static Decoder from_json(const Component& component);
 
   const std::vector<Stage>& stages() const { return stages_; }
+  // What a token with this spelling adds to a text that has others on both sides, before broken
+  // characters are replaced.
+  std::string bytes_inside(std::string_view spelling) const;
 
  private:
   void read(const Component& component);
@@ -85,6 +99,8 @@ class DecodeStream {
   void run(const ReplaceDecoder&, size_t at, std::string_view text, bool ends, std::string& out);
   void run(const MetaspaceDecoder&, size_t at, std::string_view text, bool ends, std::string& out);
   void run(const SuffixDecoder&, size_t at, std::string_view text, bool ends, std::string& out);
+  void run(const WordPieceDecoder&, size_t at, std::string_view text, bool ends, std::string& out);
+  void run(const CtcDecoder&, size_t at, std::string_view text, bool ends, std::string& out);
   void run(const JoinDecoder&, size_t at, std::string_view text, bool ends, std::string& out);
   void flush_bytes(size_t at, std::string& out);
   void flush_suffixed(size_t at, std::string_view separator, std::string& out);

@@ -140,6 +140,18 @@ bool Pattern::search(std::string_view text, size_t from, Match& match,
   return true;
 }
 
+std::string Pattern::replace_all(std::string_view text, std::string_view content,
+                                 MatchScratch& scratch) const {
+  std::string out;
+  size_t done = 0;
+  for_each(text, scratch, [&](Match match) {
+    out += text.substr(done, match.begin - done);
+    out += content;
+    done = match.end;
+  });
+  return out += text.substr(done);
+}
+
 bool Pattern::next(std::string_view text, Cursor& cursor, Match& match,
                    MatchScratch& scratch) const {
   while (cursor.from <= text.size()) {

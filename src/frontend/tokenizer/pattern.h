@@ -48,6 +48,9 @@ class Pattern {
     Match match{};
     while (next(text, cursor, match, scratch)) f(match);
   }
+  // `text` with `content` in place of every match.
+  std::string replace_all(std::string_view text, std::string_view content,
+                          MatchScratch& scratch) const;
 
  private:
   struct Impl;

@@ -282,6 +282,12 @@ std::string_view Tokenizer::token_text(int32_t id) const {
   return impl_->spelling(id).value_or(std::string_view());
 }
 
+std::string Tokenizer::token_bytes(int32_t id) const {
+  if (const AddedToken* token = impl_->added.find(id)) return token->content;
+  if (!impl_->model.vocabulary().used(id)) return "";
+  return impl_->decoder.bytes_inside(impl_->model.vocabulary().spelling(id));
+}
+
 std::optional<int32_t> Tokenizer::token_id(std::string_view content) const {
   if (const AddedToken* token = impl_->added.find(content)) return token->id;
   const int32_t id = impl_->model.vocabulary().find(content);

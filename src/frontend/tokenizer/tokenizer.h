@@ -49,6 +49,10 @@ class Tokenizer {
   // Exact content of one token as listed (vocabulary spelling); empty if the id is not used.
   std::string_view token_text(int32_t id) const;
   std::optional<int32_t> token_id(std::string_view content) const;
+  // The raw bytes that the id contributes when decoded in the middle of a text, in which no broken
+  // character is replaced: bytes of byte-level spellings and of <0xNN>, a space where a spelling
+  // has a mark for one. Of added tokens their content; empty if the id is not used.
+  std::string token_bytes(int32_t id) const;
   bool is_special(int32_t id) const;  // added token with special = true
   bool is_added(int32_t id) const;
   bool is_structural(int32_t id) const;

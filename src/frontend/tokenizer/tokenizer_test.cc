@@ -66,6 +66,32 @@ TEST_F(NanoTokenizer, NamesItsTokens) {
     EXPECT_EQ(tokenizer().token_id(tokenizer().token_text(id)), id);
 }
 
+// Bytes of all tokens in a row are what the reference decodes, where nothing is broken.
+TEST_F(NanoTokenizer, BytesOfTokensMakeTheText) {
+  for (const auto& [name, text] : corpus()) {
+    std::string bytes;
+    for (const int32_t id : tokenizer().encode(text, {false, false}))
+      bytes += tokenizer().token_bytes(id);
+    std::string composed = tokenizer().decode(tokenizer().encode(text, {false, false}), false);
+    EXPECT_EQ(bytes, composed) << name;
+  }
+  EXPECT_EQ(tokenizer().token_bytes(2), "<|im_end|>");
+  EXPECT_EQ(tokenizer().token_bytes(-1), "");
+  EXPECT_EQ(tokenizer().token_bytes(2048), "");
+}
+
+TEST(StoriesTokenizer, BytesOfByteTokensAndOfSpaces) {
+  const auto path = shared_data() / "models/stories260k/hf-f32/tokenizer.json";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "not found: " << path;
+  const Tokenizer tokenizer = load(path);
+  for (int b = 0; b < 256; ++b) {
+    const auto id = tokenizer.token_id(fmt::format("<0x{:02X}>", b));
+    ASSERT_TRUE(id);
+    EXPECT_EQ(tokenizer.token_bytes(*id), std::string(1, static_cast<char>(b)));
+  }
+  EXPECT_EQ(tokenizer.token_bytes(tokenizer.token_id("\u2581the").value()), " the");
+}
+
 TEST_F(NanoTokenizer, CallerTextNeverBecomesAnAddedToken) {
   const std::vector<std::string> markers = {"<|im_end|>", "<|im_start|>", "<|endoftext|>",
                                             "<think>",    "</think>",     "<tool_call>"};
