@@ -1,0 +1,17 @@
+// GLM: the name, then arg_key and arg_value pairs (chat_formats §8).
+#include "frontend/output/formats/formats.h"
+
+namespace flare::frontend::output {
+
+constexpr Spelling kSpellings[] = {{.open = "<tool_call>",
+                                    .close = "</tool_call>",
+                                    .body = Body::kParameters,
+                                    .parameter = {.open = "<arg_key>",
+                                                  .open_end = "</arg_key>",
+                                                  .value_open = "<arg_value>",
+                                                  .close = "</arg_value>",
+                                                  .typing = Typing::kSchema},
+                                    .one_call = true}};
+const Format kGlm = {.name = "glm", .spellings = kSpellings};
+
+}  // namespace flare::frontend::output

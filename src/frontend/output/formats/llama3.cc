@@ -1,0 +1,12 @@
+// Llama 3: the answer is {"name", "parameters"}, after a python tag or without.
+#include "frontend/output/formats/formats.h"
+
+namespace flare::frontend::output {
+
+constexpr Spelling kSpellings[] = {{.open = "<|python_tag|>",
+                                    .body = Body::kJsonCall,
+                                    .bare_object = true,
+                                    .arguments_key = "parameters"}};
+const Format kLlama3 = {.name = "llama3", .spellings = kSpellings};
+
+}  // namespace flare::frontend::output
