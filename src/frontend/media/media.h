@@ -30,7 +30,7 @@ class ImageError : public Error {
   ImageError(Fault fault, fmt::format_string<Args...> text, Args&&... args)
       : Error(Code::kInvalid, text, std::forward<Args>(args)...), fault_(fault) {}
   Fault fault() const { return fault_; }
-  std::string_view request_code() const { return fault_name(fault_); }
+  std::string_view wire_code() const { return fault_name(fault_); }
 
  private:
   Fault fault_;

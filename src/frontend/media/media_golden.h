@@ -120,7 +120,7 @@ std::string outcome(Call&& call) {
     call();
     return "ok";
   } catch (const ImageError& error) {
-    return std::string(error.request_code());
+    return std::string(error.wire_code());
   }
 }
 // The message of the ImageError.
