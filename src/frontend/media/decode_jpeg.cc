@@ -9,13 +9,17 @@
 #include <jerror.h>
 // clang-format on
 
+#include <algorithm>
+
 #include "frontend/media/decoders.h"
 
 namespace flare::media {
 namespace {
 
-// More scans than any encoder writes (ten are usual): each one costs a pass over the whole picture.
-constexpr int kMaxScans = 100;
+// More scans than any encoder writes (ten are usual). Each one costs a pass over the whole picture
+// even if it holds nothing, so large pictures may have fewer: about 10^9 pixels in all.
+constexpr int kMaxScans = 100, kMaxScansOfLargest = 20;
+constexpr uint64_t kScannedPixels = 1'000'000'000;
 // For tables, one row of blocks and the state of the decoder, besides the coefficients.
 constexpr long kDecoderBytes = 64L << 20;
 
@@ -30,6 +34,7 @@ struct JpegState {
   char message[JMSG_LENGTH_MAX] = "";
   int error = 0;
   bool is_cut = false;
+  int max_scans = kMaxScans;
   bool has_many_scans = false;
   uint32_t width = 0;
   uint32_t height = 0;
@@ -66,9 +71,10 @@ void on_message(j_common_ptr common, int level) {
 }
 
 void on_progress(j_common_ptr common) {
-  if (reinterpret_cast<j_decompress_ptr>(common)->input_scan_number <= kMaxScans) return;
-  state_of(common).has_many_scans = true;
-  longjmp(state_of(common).jump, 1);
+  JpegState& state = state_of(common);
+  if (state.decoder.input_scan_number <= state.max_scans) return;
+  state.has_many_scans = true;
+  longjmp(state.jump, 1);
 }
 
 void on_source(j_decompress_ptr) {}
@@ -147,7 +153,7 @@ bool read_pixels(JpegState& state) {
   if (state.is_cut) throw ImageError(Fault::kInvalid, "JPEG: cut off, expected a whole file");
   if (state.has_many_scans)
     throw ImageError(Fault::kInvalid, "JPEG: more than {} scans, expected at most that many",
-                     kMaxScans);
+                     state.max_scans);
   switch (state.error) {
     case JERR_OUT_OF_MEMORY:
       throw Error(Code::kDoesNotFit, "JPEG: no memory for a picture of {} × {}", state.width,
@@ -170,6 +176,8 @@ Image decode_jpeg(Bytes file, uint32_t width, uint32_t height) {
   JpegState state;
   state.width = width;
   state.height = height;
+  state.max_scans = static_cast<int>(std::clamp<uint64_t>(
+      kScannedPixels / (uint64_t{width} * height), kMaxScansOfLargest, kMaxScans));
   if (!read_header(state, file)) refuse(state);
   if (state.decoder.image_width != width || state.decoder.image_height != height)
     throw ImageError(Fault::kInvalid, "JPEG: its headers contradict each other");

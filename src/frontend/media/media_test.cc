@@ -198,6 +198,23 @@ TEST(HostileJpeg, ManyScansAreRefused) {
             "JPEG: more than 100 scans, expected at most that many");
 }
 
+// A progressive arithmetic-coded file whose scans hold nothing: zeros stand for what is missing.
+std::string empty_scans(uint16_t height, uint16_t width, int n) {
+  const std::string size = golden::big_endian(uint32_t{height} << 16 | width);
+  std::string out("\xff\xd8\xff\xdb\0\x43\0", 7);
+  out += std::string(64, '\1') + std::string("\xff\xca\0\x11\x08", 5) + size;
+  out += std::string("\3\1\x11\0\2\x11\0\3\x11\0", 10);
+  out += std::string("\xff\xda\0\x0c\3\1\0\2\0\3\0\0\0\0\0", 15);
+  for (int i = 1; i < n; ++i) out += std::string("\xff\xda\0\x08\1\1\0\1\x3f\0\0\0", 12);
+  return out + "\xff\xd9";
+}
+
+TEST(HostileJpeg, LargePicturesMayHaveFewerScans) {
+  EXPECT_EQ(outcome([] { decode(empty_scans(400, 500, 51)); }), "ok");
+  EXPECT_EQ(message_of([] { decode(empty_scans(4000, 5000, 51)); }),
+            "JPEG: more than 50 scans, expected at most that many");
+}
+
 TEST(HostileJpeg, ThousandsOfEmptySegmentsTakeLinearTime) {
   std::string file = bytes_of(kRedBlueJpeg), filler;
   for (int i = 0; i < 300'000; ++i) filler += std::string("\xff\xe1\0\2\xff\xff\0z", 8);
@@ -284,7 +301,7 @@ TEST(PublicCase, B082_RemoteImagesAreNeverFetched) {
   EXPECT_EQ(outcome([] { parse_data_url("https://example.com/cat.png"); }),
             "remote_image_not_allowed");
   EXPECT_EQ(message_of([] { parse_data_url("https://example.com/cat.png"); }),
-            "image: URL of scheme \"https\", expected data: (pictures are never fetched)");
+            "image: URL of scheme 'https', expected data: (pictures are never fetched)");
 }
 
 TEST(PublicCase, B109_OrientationIsAppliedAndABrokenBlockCountsAsOne) {
