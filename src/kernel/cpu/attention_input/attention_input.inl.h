@@ -1,5 +1,5 @@
-// The body of attention_input, included once per level: one unit is a row's query head, or its key
-// and value of one KV head. A member works out a row's angles once for all its heads.
+// The body of attention_input, included once per level: one unit is a row's key and value of one
+// KV head, or its query head. A member works out a row's angles once for neighbouring heads.
 #include "kernel/cpu/kv_write/record.inl.h"
 #include "kernel/cpu/norm.inl.h"
 #include "kernel/cpu/rope/rotate.inl.h"
@@ -45,7 +45,6 @@ void attention_input(const LaunchArgs& args, Member& member) {
   const OperandView& out = args.operands[9];
   const int64_t width = args.immediates[1].i;
   const int64_t query_heads = q.cols / width;
-  const int64_t heads = query_heads + args.immediates[0].i;
   const Rotation rotation{args.operands[7], args.operands[8], args.immediates[2].r,
                           3 * args.immediates[3].i, 3 * args.immediates[4].i};
   const attention_input::Room room = attention_input::room_of(args);
@@ -59,20 +58,26 @@ void attention_input(const LaunchArgs& args, Member& member) {
                       cosine,
                       sine};
   int64_t row = -1;  // whose angles are at hand
-  const auto part = member.share(q.rows * heads);
-  for (int64_t unit = part.first; unit < part.second; ++unit) {
-    const int64_t t = unit / heads, head = unit % heads;
-    if (t != row) {
-      for (int64_t first = 0; first < turn.half; first += kPairBlock)
-        rotation.angles(t, first, min64(kPairBlock, turn.half - first), cosine + first,
-                        sine + first);
-      row = t;
-    }
-    if (head < query_heads) {
-      turn.apply(q.f32(t) + head * width, q_norm, out.f32_out(t) + head * width);
-      continue;
-    }
-    turn.apply(k.f32(t) + (head - query_heads) * width, k_norm, key);
-    write_heads(args, t, head - query_heads, key);
+  const auto take_angles = [&](int64_t t) {
+    if (t == row) return;
+    for (int64_t first = 0; first < turn.half; first += kPairBlock)
+      rotation.angles(t, first, min64(kPairBlock, turn.half - first), cosine + first, sine + first);
+    row = t;
+  };
+  // Keys and values, whose lines of a page are cold, are dealt out apart from queries: with one row
+  // the last members would have them all.
+  const int64_t kv_heads = args.immediates[0].i;
+  const auto written = member.share(q.rows * kv_heads);
+  for (int64_t unit = written.first; unit < written.second; ++unit) {
+    const int64_t t = unit / kv_heads, head = unit % kv_heads;
+    take_angles(t);
+    turn.apply(k.f32(t) + head * width, k_norm, key);
+    write_heads(args, t, head, key);
+  }
+  const auto turned = member.share(q.rows * query_heads);
+  for (int64_t unit = turned.first; unit < turned.second; ++unit) {
+    const int64_t t = unit / query_heads, head = unit % query_heads;
+    take_angles(t);
+    turn.apply(q.f32(t) + head * width, q_norm, out.f32_out(t) + head * width);
   }
 }

@@ -34,7 +34,7 @@ FLARE_ALWAYS_INLINE inline void for_steps(const codec::PanelShape& shape, const 
     P::block_scales(block + kBlockCodeBytes<P> + kBlockHighBytes<P>, lane, scale, low);
     for (int turn = 0; turn < P::kBlockGroups * (kSteps / kTurn); ++turn) {
       const int g = turn / (kSteps / kTurn);
-      if (lane == 0) prefetch(block + kAhead + turn * kTurnShare<P>, kTurnShare<P>);
+      if (lane == 0) prefetch(block + kFirstAhead + turn * kTurnShare<P>, kTurnShare<P>);
       const F neg_low = P::kHasLow ? sub(zero(), low[P::kHasLow ? g : 0]) : zero();
       unrolled<0, kTurn>([&](auto s) FLARE_ALWAYS_INLINE {
         F values[4];

@@ -31,11 +31,12 @@ class Carver {
   int64_t bytes_ = 0;
 };
 
-Quantised carve_quantised(Carver& carver, int64_t rows, int64_t k, int64_t group) {
+Quantised carve_quantised(Carver& carver, int64_t rows, int64_t k, int width) {
   Quantised q;
-  q.group = group;
-  q.groups = align_up(k, kBlockCols) / group;
-  q.stride = align_up(q.groups * group, kLine) + kStridePadding;
+  q.group = kGroupWidths[width];
+  q.sum_bits = kSumBits[width];
+  q.groups = align_up(k, kBlockCols) / q.group;
+  q.stride = align_up(q.groups * q.group, kLine) + kStridePadding;
   q.codes = carver.take<int8_t>(rows * q.stride);
   q.scales = carver.take<float>(rows * q.groups);
   q.neg_sums = carver.take<int32_t>(rows * q.groups);
@@ -50,8 +51,7 @@ void carve_shared(Carver& carver, PanelProblem& p) {
     return;
   }
   for (int w = 0; w < kWidths; ++w)
-    if (p.is_wanted[w])
-      p.shared[w] = carve_quantised(carver, p.problem.n_rows, p.problem.k, kGroupWidths[w]);
+    if (p.is_wanted[w]) p.shared[w] = carve_quantised(carver, p.problem.n_rows, p.problem.k, w);
 }
 
 // In whole blocks of rows: a block reads totals of rows that are not there.
@@ -71,7 +71,7 @@ PanelScratch carve_scratch(Carver& carver, const PanelProblem& p) {
   s.row = carver.take<float>(p.padded_k);
   const int64_t own_rows = std::min(p.problem.n_rows, kOwnElements / k);
   for (int w = 0; w < kWidths; ++w)
-    if (p.is_wanted[w]) s.own[w] = carve_quantised(carver, own_rows, k, kGroupWidths[w]);
+    if (p.is_wanted[w]) s.own[w] = carve_quantised(carver, own_rows, k, w);
   if (p.problem.n_rows <= kStreamRows) return s;
   s.slice = carver.take<std::byte>(2 * kPanelRows * kSliceCols);
   s.slice_scales = carver.take<float>(2 * kPanelRows * kSliceCols / 16);

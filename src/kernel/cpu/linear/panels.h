@@ -35,13 +35,17 @@ struct Quantised {
   int64_t stride = 0;           // bytes from row to row of codes
   int8_t* codes = nullptr;      // [T][stride]
   float* scales = nullptr;      // [T][groups]
-  int32_t* neg_sums = nullptr;  // [T][groups] −Σ codes
+  int32_t* neg_sums = nullptr;  // [T][groups] −Σ codes · 2^sum_bits
+  int sum_bits = 0;             // kSumBits of the width
   float* neg_scaled = nullptr;  // [T][groups] −scale·Σ codes
 };
 
 // The group widths of panel formats, in the order of PanelProblem::shared.
 inline constexpr int64_t kGroupWidths[] = {64, 32, 16};
 inline constexpr int kWidths = 3;
+// A raised format's sums begin with −2^kOffsetBits·Σ codes: shifted once here for the format of a
+// width that pays most.
+inline constexpr int kSumBits[] = {3, 7, 5};
 int width_index(codec::FormatId format);
 
 // Rows of one stored tensor that begin and end at panels.

@@ -25,7 +25,7 @@ inline void quantise_row(const float* x, int64_t k, const Quantised& q, int64_t 
     const int32_t sum = round_to_codes(values, q.group, is_zero ? 0.0f : 127.0f / largest, codes);
     const int64_t at = t * q.groups + g;
     q.scales[at] = scale;
-    q.neg_sums[at] = -sum;
+    q.neg_sums[at] = -sum * (1 << q.sum_bits);
     q.neg_scaled[at] = -scale * static_cast<float>(sum);
   }
 }
@@ -76,11 +76,19 @@ struct Rows {
   int64_t code[R], meta[R];  // from row t to row t + r
 };
 
+template <typename P>
+constexpr int width_of() {
+  return P::kGroup == 64 ? 0 : P::kGroup == 32 ? 1 : 2;
+}
 // What a group's sum begins with: −offset·Σx, or nothing where codes are signed or not raised.
 template <typename P>
 inline I first_dot(const int32_t* neg_sum) {
   if (P::kOffsetBits == 0 || (kSignedCodes && P::kLowBits == 8)) return izero();
-  return shl<P::kOffsetBits>(isplat(*neg_sum));
+  constexpr int kMore = P::kOffsetBits - kSumBits[width_of<P>()];
+  const I sum = isplat(*neg_sum);
+  if constexpr (kMore > 0) return shl<kMore>(sum);
+  if constexpr (kMore < 0) return shr_signed<-kMore>(sum);
+  return sum;
 }
 
 // ---- outputs
@@ -139,9 +147,16 @@ inline void finish_pair(const Problem& p, int64_t t, const PanelPair& pair, cons
 
 // ---- few rows: a panel's bytes pass once
 
-// Bytes that L2 is asked for before they are used. The machine's own prefetchers run too short a
-// way ahead once several rows share a line.
-constexpr int64_t kAhead = 8192;
+// Bytes that L2 is asked for before they are used, with R rows (measured: bench/README.md). One row
+// of codes and scales alone, a line a step, leaves the machine's own prefetchers their stride and
+// stays just before them: 94 to 100 % of DRAM read, 86 to 90 with the longer ways. High bits
+// between the codes, and more work a line, take a longer way.
+template <typename P, int R>
+constexpr int64_t kAhead = P::kHasLow || R > 4                                ? 8192
+                           : R > 1 || P::kHighBits > 0 || kLanes < kPanelRows ? 4096
+                                                                              : 2048;
+// The same for the first bytes of a share, which no earlier panel asked for.
+constexpr int64_t kFirstAhead = 8192;
 
 FLARE_ALWAYS_INLINE inline void prefetch(const std::byte* from, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64)
@@ -167,7 +182,7 @@ inline void stream_lanes(const PanelRef& panel, int lane, const Quantised& q, in
     F scale[P::kBlockGroups], low[P::kHasLow ? P::kBlockGroups : 1];
     P::block_scales(block + kBlockCodeBytes<P> + kBlockHighBytes<P>, lane, scale, low);
     for (int g = 0; g < P::kBlockGroups; ++g) {
-      if (lane == 0) prefetch(block + kAhead + g * kGroupShare<P>, kGroupShare<P>);
+      if (lane == 0) prefetch(block + kAhead<P, R> + g * kGroupShare<P>, kGroupShare<P>);
       I dots[R];
       unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
         dots[r.value] = first_dot<P>(neg_sums + rows.meta[r.value]);
@@ -223,7 +238,7 @@ inline PanelPair stream_pair_at(const PanelProblem& p, int64_t i) {
 inline void prefetch_share(const PanelProblem& p, Range share) {
   if (share.begin == share.end) return;
   const PanelPair pair = stream_pair_at(p, share.begin);
-  for (int i = 0; i < pair.count; ++i) prefetch(pair.panels[i].data, kAhead);
+  for (int i = 0; i < pair.count; ++i) prefetch(pair.panels[i].data, kFirstAhead);
 }
 
 // Runs body(stream_pair_at(i)) over this member's shares. The next share is taken before the last
@@ -402,6 +417,32 @@ FLARE_ALWAYS_INLINE inline void prefetch_outputs(const Problem& p, int64_t t,
   }
 }
 
+// The bytes of a slice of a pair, asked for a few lines at a time while another is multiplied.
+class SliceAhead {
+ public:
+  SliceAhead(const PanelPair& pair, int64_t col, int64_t n_cols, int64_t n_turns) {
+    for (int i = 0; i < pair.count; ++i) {
+      const codec::PanelShape& shape = pair.panels[i].segment->shape;
+      const auto block_cols = static_cast<int64_t>(shape.block_cols);
+      const auto block_bytes = static_cast<int64_t>(shape.block_bytes);
+      at_[i] = pair.panels[i].data + col / block_cols * block_bytes;
+      end_[i] = at_[i] + n_cols / block_cols * block_bytes;
+      turn_bytes_[i] = (end_[i] - at_[i]) / n_turns + 64;
+    }
+  }
+  FLARE_ALWAYS_INLINE void ask() {
+    for (int i = 0; i < 2; ++i)
+      for (const std::byte* to = at_[i] + turn_bytes_[i]; at_[i] < to && at_[i] < end_[i];
+           at_[i] += 64)
+        _mm_prefetch(reinterpret_cast<const char*>(at_[i]), _MM_HINT_T1);
+  }
+
+ private:
+  const std::byte* at_[2] = {};
+  const std::byte* end_[2] = {};
+  int64_t turn_bytes_[2] = {};
+};
+
 // The columns [col, col + n_cols) of one pair over rows of x; the last columns finish the outputs.
 struct TileStep {
   int64_t col, n_cols;
@@ -410,8 +451,8 @@ struct TileStep {
 
 template <typename P>
 inline void tile_pair(const PanelProblem& p, const PanelPair& pair, const PanelRef* two, Kept kept,
-                      const TileStep& step, const Quantised& q, Range rows, float* totals,
-                      const PanelScratch& scratch) {
+                      const TileStep& step, const Quantised& q, Range rows, SliceAhead& ahead,
+                      float* totals, const PanelScratch& scratch) {
   Slice slices[2];
   for (int i = 0; i < 2; ++i) {
     slices[i].codes = scratch.slice + i * kPanelRows * kSliceCols;
@@ -423,6 +464,7 @@ inline void tile_pair(const PanelProblem& p, const PanelPair& pair, const PanelR
   for (int64_t t = rows.begin; t < rows.end; t += kTileRows8) {
     const int64_t height = rows.end - t < kTileRows8 ? rows.end - t : kTileRows8;
     float* block = totals + (t - rows.begin) * kTotals;
+    ahead.ask();
     if (step.is_first && kept.first)
       __builtin_memset(block, 0, static_cast<size_t>(height * kTotals) * sizeof(float));
     if (finishes)
@@ -438,6 +480,17 @@ inline PanelPair tile_pair_at(const PanelProblem& p, int64_t i) {
   return is_swiglu(p) ? pair_of(p, i, p.n_panels / 2 + i) : pair_of(p, 2 * i, 2 * i + 1);
 }
 
+// The slice behind pair i's at `col` in the order of tile_item.
+inline SliceAhead slice_behind(const PanelProblem& p, Range pairs, int64_t i, int64_t col,
+                               int64_t n_rows) {
+  const bool is_last = i + 1 == pairs.end;
+  const int64_t next_col = is_last ? col + kSliceCols : col;
+  const int64_t left = p.padded_k - next_col;
+  const PanelPair pair = left > 0 ? tile_pair_at(p, is_last ? pairs.begin : i + 1) : PanelPair{};
+  return {pair, next_col, left < kSliceCols ? left : kSliceCols,
+          (n_rows + kTileRows8 - 1) / kTileRows8};
+}
+
 // A run of pairs over rows of x: a slice of x stays in L2 while all pairs pass.
 inline void tile_item(const PanelProblem& p, Range pairs, const Quantised* x, Range rows,
                       const PanelScratch& scratch) {
@@ -449,11 +502,12 @@ inline void tile_item(const PanelProblem& p, Range pairs, const Quantised* x, Ra
       const PanelPair pair = tile_pair_at(p, i);
       float* totals = scratch.totals + (i - pairs.begin) * (rows.end - rows.begin) * kTotals;
       const PanelRef &a = pair.panels[0], &b = pair.panels[pair.count - 1];
+      SliceAhead ahead = slice_behind(p, pairs, i, col, rows.end - rows.begin);
       const auto multiply = [&](const PanelRef& left, const PanelRef& right, Kept kept) {
         const PanelRef two[2] = {left, right};
         const Quantised& q = x[width_index(left.segment->format)];
         with_format(left.segment->format, [&](auto format) {
-          tile_pair<decltype(format)>(p, pair, two, kept, step, q, rows, totals, scratch);
+          tile_pair<decltype(format)>(p, pair, two, kept, step, q, rows, ahead, totals, scratch);
         });
       };
       if (a.segment->format == b.segment->format) {

@@ -41,6 +41,10 @@ inline I shr(I a) {
   return _mm256_srli_epi32(a, kBits);
 }
 template <int kBits>
+inline I shr_signed(I a) {
+  return _mm256_srai_epi32(a, kBits);
+}
+template <int kBits>
 inline I sar(I a) {
   return _mm256_srai_epi32(a, kBits);
 }
