@@ -16,7 +16,7 @@ Route route(std::string_view header) {
 }  // namespace
 
 constexpr std::string_view kEnds[] = {"<|eom|>", "<|eot|>"};
-constexpr std::string_view kHeaderStarts[] = {"to=", "<|start|>", "<|message|>", "assistant"};
+constexpr std::string_view kHeaderStarts[] = {"to=", "<|start|>", "<|message|>"};
 constexpr Channels kChannels = {.start = "<|start|>",
                                 .body_open = "<|message|>",
                                 .ends = kEnds,

@@ -20,8 +20,8 @@ Route route(std::string_view header) {
 }  // namespace
 
 constexpr std::string_view kEnds[] = {"<|end|>", "<|return|>", "<|call|>"};
-constexpr std::string_view kHeaderStarts[] = {"<|channel|>",   "<|start|>", "<|message|>",
-                                              "<|constrain|>", "to=",       "assistant"};
+constexpr std::string_view kHeaderStarts[] = {"<|channel|>", "<|start|>", "<|message|>",
+                                              "<|constrain|>", "to="};
 constexpr Channels kChannels = {.start = "<|start|>",
                                 .body_open = "<|message|>",
                                 .ends = kEnds,
