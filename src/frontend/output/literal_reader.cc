@@ -213,7 +213,8 @@ void LiteralReader::end_bare() {
   text_ += bare_marks_.take_held();
   TypedValue value(TypedValue::Kind::kJson);
   std::string piece;
-  for (const char c : trimmed(std::exchange(text_, {}))) value.push(c, &piece);
+  for (const char c : trimmed(text_)) value.push(c, &piece);
+  text_.clear();
   value.close(&piece);
   send(piece);
   state_ = State::kAfterValue;

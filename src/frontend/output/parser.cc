@@ -2,7 +2,7 @@
 #include "frontend/output/parser.h"
 
 #include <algorithm>
-#include <optional>
+#include <deque>
 #include <utility>
 
 #include "base/error.h"
@@ -19,6 +19,7 @@ namespace {
 using Kind = OutputEvent::Kind;
 
 constexpr size_t kMaxHeader = 4096;
+constexpr size_t kLongestMarker = 256;
 
 // A marker and what it does.
 struct Mark {
@@ -143,6 +144,7 @@ struct OutputParser::Impl {
     std::vector<OutputEvent> events;
     std::unique_ptr<RegionReader> reader;  // null between regions
     std::string raw;
+    size_t owed = 0;  // bytes of the last region that the scanner holds yet
     uint64_t tokens_before = 0;
   };
   std::unique_ptr<Candidate> candidate;
@@ -153,8 +155,9 @@ struct OutputParser::Impl {
   bool header_certain = false;  // a start marker came before
 
   uint64_t reasoning_tokens = 0;
-  uint64_t tokens_before = 0;       // reasoning tokens before the current one
-  uint64_t tokens_before_held = 0;  // before the one in which the held marker begins
+  uint64_t bytes_read = 0;
+  // Where the last tokens began, and how many reasoning tokens came before each.
+  std::deque<std::pair<uint64_t, uint64_t>> token_starts;
 };
 
 OutputParser::Impl::Impl(const OutputParserSettings& settings)
@@ -349,6 +352,7 @@ void OutputParser::Impl::open_reasoning() {
 void OutputParser::Impl::open_region(const Spelling& spelling, bool is_bare,
                                      std::string_view marker) {
   raw = std::exchange(space, {}) + std::string(marker);
+  strips_newlines = false;
   region = std::make_unique<RegionReader>(spelling, is_bare, &writer);
   mode = Mode::kRegion;
 }
@@ -400,18 +404,22 @@ void OutputParser::Impl::reasoning_byte(char byte) {
 }
 
 void OutputParser::Impl::scan_reasoning(char byte) {
-  if (candidate && candidate->reader) {
+  const bool in_region = candidate && candidate->reader;
+  if (in_region) {
     const Taken taken = candidate->reader->push(byte);
     if (!taken.taken || taken.fate == Fate::kText || !candidate->reader->sound())
       drop_candidate();
     else if (taken.over)
       candidate->reader.reset();
   }
-  const bool held_before = !reasoning_marks.held().empty();
   std::string free;
   const Mark* mark = reasoning_marks.push(byte, &free);
-  if (!held_before || reasoning_marks.held().size() == 1) tokens_before_held = tokens_before;
-  if (candidate && !candidate->reader && !is_blank(free)) drop_candidate();
+  if (candidate && in_region && !candidate->reader) candidate->owed = reasoning_marks.held().size();
+  if (candidate && !in_region) {  // between regions only white space may stand
+    const size_t owed = std::min(candidate->owed, free.size());
+    candidate->owed -= owed;
+    if (!is_blank(std::string_view(free).substr(owed))) drop_candidate();
+  }
   if (candidate)
     candidate->raw += free;
   else
@@ -447,7 +455,9 @@ void OutputParser::Impl::close_reasoning() {
 void OutputParser::Impl::open_candidate(const Mark& mark) {
   if (!candidate) {
     candidate = std::make_unique<Candidate>(tools);
-    candidate->tokens_before = tokens_before_held;
+    const uint64_t begin = bytes_read - mark.text.size();
+    for (const auto& [start, tokens] : token_starts)
+      if (start <= begin) candidate->tokens_before = tokens;
   }
   candidate->raw += mark.text;
   if (!candidate->reader)
@@ -570,7 +580,10 @@ OutputParser::~OutputParser() = default;
 
 void OutputParser::push(std::string_view bytes, bool special, std::vector<OutputEvent>* events) {
   Impl& impl = *impl_;
-  impl.tokens_before = impl.reasoning_tokens;
+  impl.token_starts.emplace_back(impl.bytes_read, impl.reasoning_tokens);
+  while (impl.token_starts.size() > 1 &&
+         impl.token_starts[1].first + kLongestMarker <= impl.bytes_read)
+    impl.token_starts.pop_front();
   if (in_reasoning()) ++impl.reasoning_tokens;
   if (special && std::ranges::none_of(impl.known, [bytes](std::string_view text) {
         return text.find(bytes) != std::string_view::npos;
@@ -578,7 +591,10 @@ void OutputParser::push(std::string_view bytes, bool special, std::vector<Output
     return;
   impl.events = events;
   impl.writer.send_to(events);
-  for (const char byte : bytes) impl.push_byte(byte);
+  for (const char byte : bytes) {
+    ++impl.bytes_read;
+    impl.push_byte(byte);
+  }
 }
 
 void OutputParser::finish(OutputEnd end, std::vector<OutputEvent>* events) {
