@@ -152,9 +152,10 @@ inline void finish_pair(const Problem& p, int64_t t, const PanelPair& pair, cons
 // stays just before them: 94 to 100 % of DRAM read, 86 to 90 with the longer ways. High bits
 // between the codes, and more work a line, take a longer way.
 template <typename P, int R>
-constexpr int64_t kAhead = P::kHasLow || R > 4                                ? 8192
-                           : R > 1 || P::kHighBits > 0 || kLanes < kPanelRows ? 4096
-                                                                              : 2048;
+constexpr int64_t kAhead = P::kHasLow || R > 4            ? 8192
+                           : R > 1 || kLanes < kPanelRows ? 4096
+                           : P::kHighBits > 0             ? 6144
+                                                          : 2048;
 // The same for the first bytes of a share, which no earlier panel asked for.
 constexpr int64_t kFirstAhead = 8192;
 
