@@ -47,6 +47,9 @@ struct Engine::Active {
   uint32_t n_prompt = 0;
   uint32_t max_tokens = 0;      // output budget, capped by the context
   uint32_t reserved_pages = 0;  // full pages that the worst case needs
+  PrefixTree::Hit hit{0, 0, PrefixMiss::kDisabled};
+  uint32_t published_pages = 0;
+  std::vector<uint32_t> frontiers;  // to snapshot while the prompt is read, descending
   std::vector<uint32_t> mask;
   Clock::time_point submitted, admitted, first_token, last_token;
   bool finished = false;
@@ -62,6 +65,9 @@ Engine::Engine(package::PreparedModel model, const EngineOptions& options)
   check_capacity(model_);
   const uint32_t chunk = model_.capacity.prefill_chunk;
   prefill_chunk_ = options.prefill_chunk == 0 ? chunk : std::min(options.prefill_chunk, chunk);
+  if (options.prefix_reuse)
+    prefixes_.emplace(runner_.rank(), runner_.pages(), runner_.rows(),
+                      runner_.memory_plan().snapshots);
   stats_.pages_total = runner_.pages().capacity();
   thread_ = std::thread([this] { loop(); });
 }
@@ -141,6 +147,13 @@ bool Engine::queue_full() const {
          uint64_t{options_.max_pending} + runner_.memory_plan().max_concurrency;
 }
 
+uint32_t Engine::pages_used() const {
+  uint32_t n = 0;
+  for (const auto& a : active_)
+    if (a && a->memory) n += a->memory->n_pages();
+  return n;
+}
+
 bool Engine::drain(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(wake_->mutex);
   stopping_ = true;
@@ -200,14 +213,52 @@ void Engine::admit() {
     a.memory.emplace(runner_.new_sequence());
     reserved_pages_ += a.reserved_pages;
     a.admitted = Clock::now();
+    reuse_prefix(a);
     {
       const std::lock_guard lock(wake_->mutex);
       --stats_.waiting;
       ++stats_.running;
+      stats_.cached_prompt_tokens += a.hit.tokens;
     }
     active_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
   }
+}
+
+// Frontiers nearer than this behind another one are not worth a row of their own.
+constexpr uint32_t kLeastFrontierStep = 32;
+
+void Engine::reuse_prefix(Active& a) {
+  if (!prefixes_) return;
+  a.hit = prefixes_->restore(a.tokens, a.request.cache_salt, *a.memory);
+  std::vector<uint32_t> wanted = a.request.frontiers;
+  // Who repeats a prompt computes its last token again.
+  if (wanted.empty() && a.n_prompt >= 2 * kLeastFrontierStep) wanted = {a.n_prompt - 1};
+  if (prefixes_->needs_snapshots() && options_.snapshot_interval > 0)
+    for (uint64_t at = options_.snapshot_interval; at < a.n_prompt;
+         at += options_.snapshot_interval)
+      wanted.push_back(static_cast<uint32_t>(at));
+  std::ranges::sort(wanted);
+  uint32_t last = a.hit.tokens;
+  for (uint32_t at : wanted) {
+    if (at >= a.n_prompt || at < last + kLeastFrontierStep) continue;
+    a.frontiers.push_back(at);
+    last = at;
+  }
+  std::ranges::reverse(a.frontiers);
+}
+
+// After a step: what became full or reached a frontier is there for others.
+void Engine::keep_prefix(Active& a) {
+  if (!prefixes_ || a.finished) return;
+  const uint32_t computed = a.memory->computed();
+  if (!a.frontiers.empty() && a.frontiers.back() == computed) {
+    a.frontiers.pop_back();
+    prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory);
+  } else if (computed / runner_.memory_plan().page_tokens > a.published_pages) {
+    prefixes_->publish(a.tokens, a.request.cache_salt, *a.memory);
+  }
+  a.published_pages = computed / runner_.memory_plan().page_tokens;
 }
 
 const uint32_t* Engine::mask_of(Active& a) {
@@ -219,8 +270,15 @@ const uint32_t* Engine::mask_of(Active& a) {
 void Engine::run_step() {
   std::vector<uint32_t> remaining;
   for (const auto& a : active_) remaining.push_back(a->remaining());
-  const std::vector<uint32_t> rows =
-      schedule_rows(remaining, {model_.capacity.max_rows, prefill_chunk_});
+  std::vector<uint32_t> rows = schedule_rows(remaining, {model_.capacity.max_rows, prefill_chunk_});
+  uint32_t pages = 0;
+  for (size_t i = 0; i < active_.size(); ++i) {
+    Active& a = *active_[i];
+    if (!a.frontiers.empty())
+      rows[i] = std::min(rows[i], a.frontiers.back() - a.memory->computed());
+    pages += a.memory->pages_to_fill(rows[i]);
+  }
+  if (prefixes_) prefixes_->make_room(pages);
   std::vector<StepEntry> entries;
   std::vector<Active*> drawing;
   uint64_t prompt_rows = 0;
@@ -234,6 +292,7 @@ void Engine::run_step() {
     if (last) drawing.push_back(&a);
   }
   runner_.step(entries);
+  for (const auto& a : active_) keep_prefix(*a);
 
   const std::span<const int32_t> ids = draw(drawing);
   {
@@ -242,7 +301,8 @@ void Engine::run_step() {
     stats_.prompt_tokens += prompt_rows;
     stats_.generated_tokens +=
         static_cast<uint64_t>(std::ranges::count_if(ids, [](int32_t id) { return id >= 0; }));
-    stats_.pages_used = runner_.pages().used();
+    stats_.pages_used = pages_used();
+    if (prefixes_) stats_.prefixes = prefixes_->stats();
   }
   for (size_t i = 0; i < drawing.size(); ++i)
     guarded(*drawing[i], [&] { advance(*drawing[i], ids[i]); });
@@ -310,7 +370,7 @@ void Engine::finish(Active& a, FinishReason reason, int32_t stop_id, std::string
   Event event;
   event.finished = reason;
   event.stop_id = stop_id;
-  event.usage = {a.n_prompt, 0, a.n_generated()};
+  event.usage = {a.n_prompt, a.hit.tokens, a.n_generated(), a.hit.miss, a.hit.known};
   const bool started = a.admitted != Clock::time_point{};
   const bool drew = a.first_token != Clock::time_point{};
   event.timings.queue_ms = ms_between(a.submitted, started ? a.admitted : now);
@@ -319,13 +379,15 @@ void Engine::finish(Active& a, FinishReason reason, int32_t stop_id, std::string
   event.error = std::move(error);
   const bool running = a.memory.has_value();
   if (running) {
+    if (prefixes_ && reason != FinishReason::kFailed && a.n_generated() >= kLeastFrontierStep)
+      prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory);
     reserved_pages_ -= a.reserved_pages;
     a.memory.reset();
   }
   {  // Before the event: who has seen it finds its place free.
     const std::lock_guard lock(wake_->mutex);
     --(running ? stats_.running : stats_.waiting);
-    stats_.pages_used = runner_.pages().used();
+    stats_.pages_used = pages_used();
   }
   try {
     if (a.request.on_event) a.request.on_event(event);

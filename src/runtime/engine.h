@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "package/prepared.h"
+#include "runtime/cache/prefix_tree.h"
 #include "runtime/request.h"
 #include "runtime/step.h"
 
@@ -20,15 +21,19 @@ struct EngineOptions {
   kernel::CpuOptions cpu;
   MemoryWishes memory;
   uint32_t max_pending = 64;
-  uint32_t prefill_chunk = 0;      // 0: the model's
-  std::optional<MemoryPlan> plan;  // made by plan_before_loading; absent: made now
+  uint32_t prefill_chunk = 0;         // 0: the model's
+  bool prefix_reuse = true;           // keep what was computed for later requests
+  uint32_t snapshot_interval = 1024;  // prompt tokens between snapshots of recurrent state
+  std::optional<MemoryPlan> plan;     // made by plan_before_loading; absent: made now
 };
 
 // Counters for health, metrics and the dashboard. A snapshot.
 struct EngineStats {
   uint32_t running = 0, waiting = 0;
   uint64_t steps = 0, prompt_tokens = 0, generated_tokens = 0;
-  uint32_t pages_used = 0, pages_total = 0;
+  uint64_t cached_prompt_tokens = 0;         // of prompts, not computed
+  uint32_t pages_used = 0, pages_total = 0;  // used: by running sequences, shared ones by each
+  PrefixTree::Stats prefixes;
   bool queue_full = false;  // submit() would answer kQueueFull
   bool failed = false;
 };
@@ -92,10 +97,13 @@ class Engine {
   void drop_cancelled();
   void run_step();
   bool queue_full() const;
+  uint32_t pages_used() const;
   template <typename Work>
   void guarded(Active& a, Work work);
   std::span<const int32_t> draw(std::span<Active* const> drawing);
   void advance(Active& a, int32_t token);
+  void reuse_prefix(Active& a);
+  void keep_prefix(Active& a);
   void finish(Active& a, FinishReason reason, int32_t stop_id = -1, std::string error = {});
   void fail_all(const std::string& why);
   const uint32_t* mask_of(Active& a);
@@ -109,6 +117,7 @@ class Engine {
   std::deque<std::unique_ptr<Active>> waiting_;
   std::vector<std::unique_ptr<Active>> active_;
   uint32_t reserved_pages_ = 0;
+  std::optional<PrefixTree> prefixes_;  // none: prefix_reuse is off
 
   // wake_->mutex guards what follows. No call to a request's gate, constraint or on_event is made
   // under it.

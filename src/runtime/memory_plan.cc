@@ -82,8 +82,15 @@ MemoryPlan plan_memory(const package::PreparedModel& model, uint64_t scratch_byt
         human_bytes(plan.io), plan.max_concurrency + 1, human_bytes(plan.row_bytes),
         human_bytes(static_cast<uint64_t>(page - rest)), human_bytes(plan.budget))
         .set_hint("fewer concurrent requests (--max-concurrency), a smaller model or recipe");
+  // Snapshots may take an eighth of what rows leave; pages have the rest.
+  uint64_t left = static_cast<uint64_t>(rest);
+  if (plan.row_bytes > 0 && wishes.snapshots > 0) {
+    plan.snapshots =
+        static_cast<uint32_t>(std::min<uint64_t>(wishes.snapshots, left / 8 / plan.row_bytes));
+    left -= plan.snapshots * plan.row_bytes;
+  }
   if (plan.page_bytes > 0) {
-    const uint64_t fit = static_cast<uint64_t>(rest) / plan.page_bytes;
+    const uint64_t fit = left / plan.page_bytes;
     const uint64_t wanted = uint64_t{plan.pages_for(plan.max_context)} * plan.max_concurrency;
     plan.pages = static_cast<uint32_t>(std::min(fit, wanted));
     const uint64_t largest = uint64_t{plan.pages} * plan.page_tokens;
@@ -107,10 +114,10 @@ MemoryPlan plan_memory(const package::PreparedModel& model, uint64_t scratch_byt
 
 std::string memory_plan_text(const MemoryPlan& plan) {
   std::string text = fmt::format(
-      "memory: program {} · weights {} · scratch {} · step buffers {} · {} rows × {} · {} pages × "
-      "{} ({}) = {} of {}",
+      "memory: program {} · weights {} · scratch {} · step buffers {} · {} rows and {} snapshots × "
+      "{} · {} pages × {} ({}) = {} of {}",
       human_bytes(plan.program), human_bytes(plan.weights), human_bytes(plan.scratch),
-      human_bytes(plan.io), plan.rows, human_bytes(plan.row_bytes), plan.pages,
+      human_bytes(plan.io), plan.rows, plan.snapshots, human_bytes(plan.row_bytes), plan.pages,
       human_bytes(plan.page_bytes), graph::dtype_name(plan.kv_dtype), human_bytes(plan.total()),
       human_bytes(plan.budget));
   text += fmt::format("\nserves up to {} requests at once, {} tokens each", plan.max_concurrency,

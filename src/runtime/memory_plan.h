@@ -14,6 +14,7 @@ struct MemoryWishes {
   bool context_given = false;           // capacity.max_context is the user's, not a default
   bool concurrency_given = false;       // capacity.max_concurrency likewise
   std::optional<uint64_t> limit_bytes;  // upper bound for everything below
+  uint32_t snapshots = 0;               // copies of rows for the prefix tree, if they fit
 };
 
 struct MemoryPlan {
@@ -25,6 +26,7 @@ struct MemoryPlan {
   uint32_t page_tokens = 128;
   graph::DType kv_dtype = graph::DType::kF32;  // of the pages' first region
   uint32_t rows = 0;                           // continuation rows, the null row included
+  uint32_t snapshots = 0;                      // rows beside them for the prefix tree
   uint32_t pages = 0;                          // pool pages
   uint32_t max_context = 0;
   uint32_t max_concurrency = 0;
@@ -32,7 +34,8 @@ struct MemoryPlan {
   std::string note;     // what was lowered and why; empty if nothing
 
   uint64_t total() const {
-    return program + weights + scratch + io + rows * row_bytes + pages * page_bytes;
+    return program + weights + scratch + io + (uint64_t{rows} + snapshots) * row_bytes +
+           pages * page_bytes;
   }
   uint32_t pages_for(uint64_t tokens) const {
     return static_cast<uint32_t>((tokens + page_tokens - 1) / page_tokens);

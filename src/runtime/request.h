@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/seams.h"
@@ -39,10 +40,22 @@ enum class FinishReason {
   kFailed,     // a defect; `error` says what
 };
 
+// Why no more of a prompt was reused (serving.md S10.9).
+enum class PrefixMiss {
+  kNone,        // all but the last prompt token was there
+  kCold,        // nothing of the prompt was known
+  kDiverged,    // the prompt leaves what is known
+  kNoSnapshot,  // more is known, but there is no frontier to go on from
+  kDisabled,    // the engine keeps no prefixes
+};
+std::string_view prefix_miss_text(PrefixMiss miss);
+
 struct Usage {
   uint32_t prompt_tokens = 0;
   uint32_t cached_tokens = 0;  // not computed again
   uint32_t generated_tokens = 0;
+  PrefixMiss miss = PrefixMiss::kDisabled;
+  uint32_t known_tokens = 0;  // how far the prompt agrees with what is kept
 };
 
 struct Timings {
@@ -66,6 +79,10 @@ struct Request {
   SamplingSettings sampling;
   std::vector<int32_t> stop_ids;
   bool ignore_stop_ids = false;
+  // Part of a prefix's identity: requests of different salts share nothing.
+  std::string cache_salt;
+  // Numbers of prompt tokens behind which a later request may want to go on, ascending.
+  std::vector<uint32_t> frontiers;
   std::unique_ptr<Constraint> constraint;  // may be null
   std::unique_ptr<OutputGate> gate;        // may be null
   // Called on the engine thread for every event; must return quickly and must not throw.

@@ -38,7 +38,8 @@ StepRunner::StepRunner(const package::PreparedModel& model, const Options& optio
     memory_ = plan_memory(model, scratch_bytes(rank_, *backend_), options.memory,
                           total_memory_bytes(), available);
   }
-  rows_ = std::make_unique<BlockPool>(*backend_, memory_.row_bytes, memory_.rows);
+  rows_ =
+      std::make_unique<BlockPool>(*backend_, memory_.row_bytes, memory_.rows + memory_.snapshots);
   pages_ = std::make_unique<BlockPool>(*backend_, memory_.page_bytes, memory_.pages);
   for (const package::CatalogEntry& e : rank_.catalog) {
     auto instance = backend_->instantiate(e.plan, bindings);

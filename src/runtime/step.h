@@ -38,6 +38,7 @@ class StepRunner {
   kernel::Backend& backend() { return *backend_; }
   BlockPool& rows() { return *rows_; }
   BlockPool& pages() { return *pages_; }
+  const package::Rank& rank() const { return rank_; }
   SequenceMemory new_sequence();
 
   // Runs all entries in one step and commits their rows. Afterwards logits(l) holds the l-th wanted

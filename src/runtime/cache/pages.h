@@ -24,6 +24,7 @@ class BlockPool {
   void retain(std::byte* block);
   // Drops one reference; the last one returns the block.
   void release(std::byte* block);
+  uint32_t references(const std::byte* block) const { return references_[index_of(block)]; }
 
  private:
   uint32_t index_of(const std::byte* block) const;

@@ -55,6 +55,18 @@ void SequenceMemory::prepare_rows(uint32_t n_rows) {
   if ((computed_ + n_rows) % tokens != 0) table_.push_back(open);
 }
 
+void SequenceMemory::adopt(std::span<std::byte* const> pages, const std::byte* row,
+                           uint32_t computed) {
+  FLARE_ASSERT(computed_ == 0 && owned_.empty());
+  for (std::byte* page : pages) {
+    pages_->retain(page);
+    owned_.push_back(page);
+  }
+  table_ = owned_;
+  if (row != nullptr) std::memcpy(row_, row, rank_->row.bytes);
+  computed_ = computed;
+}
+
 SequenceMemory::Mark SequenceMemory::mark() const {
   return {computed_, std::vector<std::byte>(row_, row_ + (row_ ? rank_->row.bytes : 0))};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "package/prepared.h"
@@ -19,8 +20,15 @@ class SequenceMemory {
   SequenceMemory(SequenceMemory&& other) noexcept;
   SequenceMemory& operator=(SequenceMemory&&) = delete;
 
+  // Goes on from what another sequence computed: its full pages, which are shared, and a copy of
+  // its row behind `computed` tokens; null where the row holds nothing at that frontier. For a
+  // sequence that has computed nothing yet.
+  void adopt(std::span<std::byte* const> pages, const std::byte* row, uint32_t computed);
+
   std::byte* row() const { return row_; }
   std::byte* const* page_table() const { return table_.data(); }
+  // Pool pages that it holds, shared ones included.
+  uint32_t n_pages() const { return static_cast<uint32_t>(owned_.size()); }
   // Tokens whose keys, values and state are stored.
   uint32_t computed() const { return computed_; }
 

@@ -1,0 +1,252 @@
+// The prefix tree against sequences whose every byte says which tokens came before it.
+#include "runtime/cache/prefix_tree.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "base/test_support.h"
+#include "kernel/backend.h"
+
+namespace flare::runtime {
+namespace {
+
+using Ids = std::vector<int32_t>;
+constexpr uint32_t kTokens = 16;  // of a page
+
+// The state behind a token is a hash of all tokens so far, and a page holds its low byte.
+uint64_t next_state(uint64_t state, int32_t token) {
+  state ^= static_cast<uint64_t>(token) + 0x9e3779b97f4a7c15u + (state << 6) + (state >> 2);
+  return state * 0xff51afd7ed558ccdu;
+}
+uint64_t state_behind(std::span<const int32_t> tokens) {
+  uint64_t state = 0;
+  for (int32_t t : tokens) state = next_state(state, t);
+  return state;
+}
+
+package::Rank make_rank(bool is_recurrent) {
+  using Kind = package::RowField::Kind;
+  package::Rank r;
+  r.page = {kTokens, kTokens, {}};
+  r.row.bytes = 64 + kTokens;
+  r.row.partial_page = 64;
+  if (is_recurrent) r.row.fields.push_back({"state", Kind::kRecurrent, 0, 64, graph::DType::kF32});
+  r.row.fields.push_back({"partial_page", Kind::kPartialPage, 64, kTokens, graph::DType::kU8});
+  return r;
+}
+
+class PrefixTrees : public ::testing::TestWithParam<bool> {
+ protected:
+  void make(uint32_t n_pages, uint32_t n_snapshots) {
+    rows_.emplace(*backend_, rank_.row.bytes, n_snapshots + 4);
+    pages_.emplace(*backend_, rank_.page.bytes, n_pages);
+    tree_.emplace(rank_, *pages_, *rows_, n_snapshots);
+  }
+  SequenceMemory sequence() { return SequenceMemory(rank_, *rows_, *pages_); }
+
+  // Computes tokens up to `end` as a model would: from the state it finds.
+  void compute(SequenceMemory& memory, const Ids& tokens, uint32_t end) {
+    const uint32_t n = end - memory.computed();
+    tree_->make_room(memory.pages_to_fill(n));
+    memory.prepare_rows(n);
+    uint64_t state = recurrent_ ? 0 : state_behind(std::span(tokens).first(memory.computed()));
+    if (recurrent_) std::memcpy(&state, memory.row(), sizeof state);
+    for (uint32_t t = memory.computed(); t < end; ++t) {
+      state = next_state(state, tokens[t]);
+      memory.page_table()[t / kTokens][t % kTokens] = static_cast<std::byte>(state);
+    }
+    if (recurrent_) std::memcpy(memory.row(), &state, sizeof state);
+    memory.commit_rows(n);
+  }
+
+  // Everything that the sequence holds is what its tokens make.
+  void expect_whole(SequenceMemory& memory, const Ids& tokens) {
+    memory.prepare_rows(0);
+    uint64_t state = 0;
+    const uint32_t n_full = memory.computed() / kTokens;
+    for (uint32_t t = 0; t < memory.computed(); ++t) {
+      state = next_state(state, tokens[t]);
+      const std::byte* page = t / kTokens < n_full ? memory.page_table()[t / kTokens]
+                                                   : memory.row() + *rank_.row.partial_page;
+      ASSERT_EQ(page[t % kTokens], static_cast<std::byte>(state)) << "token " << t;
+    }
+    if (!recurrent_) return;
+    uint64_t stored = 0;
+    std::memcpy(&stored, memory.row(), sizeof stored);
+    ASSERT_EQ(stored, memory.computed() == 0 ? 0 : state);
+  }
+
+  const bool recurrent_ = GetParam();
+  const package::Rank rank_ = make_rank(recurrent_);
+  std::unique_ptr<kernel::Backend> backend_ = kernel::make_cpu_backend({.threads = 1});
+  std::optional<BlockPool> rows_, pages_;
+  std::optional<PrefixTree> tree_;
+};
+
+Ids counting(int32_t from, int n) {
+  Ids ids;
+  for (int i = 0; i < n; ++i) ids.push_back(from + i);
+  return ids;
+}
+
+TEST_P(PrefixTrees, GoOnFromTheFurthestFrontier) {
+  make(64, 8);
+  const Ids prompt = counting(0, 100);
+  {
+    SequenceMemory first = sequence();
+    EXPECT_EQ(tree_->restore(prompt, "", first).miss, PrefixMiss::kCold);
+    compute(first, prompt, 50);
+    tree_->snapshot(prompt, "", first);
+    compute(first, prompt, 100);
+    tree_->publish(prompt, "", first);
+  }
+  SequenceMemory again = sequence();
+  const PrefixTree::Hit hit = tree_->restore(prompt, "", again);
+  EXPECT_EQ(hit.tokens, recurrent_ ? 50u : 96u);
+  EXPECT_EQ(hit.miss, recurrent_ ? PrefixMiss::kNoSnapshot : PrefixMiss::kDiverged);
+  EXPECT_EQ(hit.known, 96u);
+  expect_whole(again, prompt);
+
+  Ids other = prompt;
+  other[70] = -1;
+  SequenceMemory edited = sequence();
+  const PrefixTree::Hit part = tree_->restore(other, "", edited);
+  EXPECT_EQ(part.tokens, recurrent_ ? 50u : 64u);
+  EXPECT_EQ(part.known, 70u);
+  expect_whole(edited, other);
+}
+
+TEST_P(PrefixTrees, ComputeTheLastPromptTokenAgain) {
+  make(64, 8);
+  const Ids prompt = counting(0, 2 * kTokens);
+  SequenceMemory first = sequence();
+  compute(first, prompt, 2 * kTokens - 1);
+  tree_->snapshot(prompt, "", first);
+  compute(first, prompt, 2 * kTokens);
+  tree_->snapshot(prompt, "", first);
+  SequenceMemory again = sequence();
+  const PrefixTree::Hit hit = tree_->restore(prompt, "", again);
+  EXPECT_EQ(hit.tokens, 2 * kTokens - 1);
+  EXPECT_EQ(hit.miss, PrefixMiss::kNone);
+  expect_whole(again, prompt);
+}
+
+TEST_P(PrefixTrees, SharePagesButNothingThatIsWritten) {
+  make(64, 8);
+  const Ids prompt = counting(0, 40);
+  SequenceMemory a = sequence();
+  compute(a, prompt, 39);
+  tree_->snapshot(prompt, "", a);
+  SequenceMemory b = sequence(), c = sequence();
+  EXPECT_EQ(tree_->restore(prompt, "", b).tokens, 39u);
+  EXPECT_EQ(tree_->restore(prompt, "", c).tokens, 39u);
+  Ids left = prompt, right = prompt;
+  for (int i = 0; i < 60; ++i) left.push_back(1000 + i), right.push_back(2000 + i);
+  for (uint32_t end = 40; end <= 100; ++end) {
+    compute(b, left, end);
+    compute(c, right, end);
+  }
+  expect_whole(a, prompt);
+  expect_whole(b, left);
+  expect_whole(c, right);
+}
+
+TEST_P(PrefixTrees, KeepSaltsApart) {
+  make(64, 8);
+  const Ids prompt = counting(0, 50);
+  SequenceMemory a = sequence();
+  compute(a, prompt, 49);
+  tree_->snapshot(prompt, "alice", a);
+  SequenceMemory b = sequence(), c = sequence();
+  EXPECT_EQ(tree_->restore(prompt, "bob", b).tokens, 0u);
+  EXPECT_EQ(tree_->restore(prompt, "", b).miss, PrefixMiss::kCold);
+  EXPECT_EQ(tree_->restore(prompt, "alice", c).tokens, 49u);
+}
+
+TEST_P(PrefixTrees, GiveEveryPageBackForSequencesThatNeedIt) {
+  make(8, 4);
+  for (int i = 0; i < 4; ++i) {
+    SequenceMemory s = sequence();
+    const Ids prompt = counting(1000 * i, 3 * kTokens);
+    compute(s, prompt, 3 * kTokens);
+    tree_->snapshot(prompt, "", s);
+    tree_->audit();
+  }
+  SequenceMemory large = sequence();
+  const Ids prompt = counting(5000, 8 * kTokens);
+  compute(large, prompt, 8 * kTokens);
+  EXPECT_EQ(pages_->used(), 8u);
+  EXPECT_EQ(tree_->stats().pages, 0u);
+  expect_whole(large, prompt);
+}
+
+TEST_P(PrefixTrees, ForgetWhatSavesLeastFirst) {
+  make(64, 2);
+  const Ids prompt = counting(0, 60), other = counting(500, 60);
+  SequenceMemory a = sequence(), b = sequence();
+  compute(a, prompt, 5);  // five tokens to save
+  tree_->snapshot(prompt, "", a);
+  compute(a, prompt, 47);
+  tree_->snapshot(prompt, "", a);
+  compute(b, other, 47);
+  tree_->snapshot(other, "", b);
+  EXPECT_EQ(tree_->stats().evicted_snapshots, 1u);
+  SequenceMemory c = sequence(), d = sequence();
+  EXPECT_EQ(tree_->restore(prompt, "", c).tokens, 47u);
+  EXPECT_EQ(tree_->restore(other, "", d).tokens, 47u);
+}
+
+// Many prompts that share beginnings, in tight pools: whatever was restored is what computing would
+// have given, and no block is lost.
+TEST_P(PrefixTrees, NeverGiveWhatTheTokensDoNotMake) {
+  const uint32_t seed = std::random_device{}();
+  std::printf("seed %u\n", seed);
+  std::mt19937 random(seed);
+  const auto below = [&random](uint32_t n) { return static_cast<uint32_t>(random() % n); };
+  make(24, 12);
+  std::vector<Ids> prompts;
+  uint64_t restored = 0;
+  for (int round = 0; round < 3000; ++round) {
+    Ids prompt;
+    if (!prompts.empty() && below(4) > 0) {
+      prompt = prompts[below(static_cast<uint32_t>(prompts.size()))];
+      prompt.resize(below(static_cast<uint32_t>(prompt.size())) + 1);
+    }
+    for (uint32_t more = 1 + below(60); more > 0; --more)
+      prompt.push_back(static_cast<int32_t>(below(3)));
+    if (prompt.size() > 8 * kTokens) prompt.resize(8 * kTokens);
+    const std::string salt = below(8) == 0 ? "x" : "";
+    SequenceMemory memory = sequence();
+    const PrefixTree::Hit hit = tree_->restore(prompt, salt, memory);
+    ASSERT_LT(hit.tokens, prompt.size());
+    ASSERT_EQ(memory.computed(), hit.tokens);
+    ASSERT_LE(hit.tokens, hit.known);
+    expect_whole(memory, prompt);
+    restored += hit.tokens;
+    while (memory.computed() < prompt.size()) {
+      const auto left = static_cast<uint32_t>(prompt.size()) - memory.computed();
+      compute(memory, prompt, memory.computed() + 1 + below(left));
+      if (below(2) == 0) tree_->publish(prompt, salt, memory);
+      if (below(3) == 0) tree_->snapshot(prompt, salt, memory);
+    }
+    expect_whole(memory, prompt);
+    tree_->audit();
+    prompts.push_back(prompt);
+    if (prompts.size() > 40) prompts.erase(prompts.begin());
+  }
+  EXPECT_GT(restored, 2'000u) << "the test restores too little to mean anything";
+  EXPECT_GT(tree_->stats().evicted_pages, 0u);
+  EXPECT_GT(tree_->stats().evicted_snapshots, 0u);
+  tree_->clear();
+  EXPECT_EQ(pages_->used(), 0u);
+  EXPECT_EQ(rows_->used(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PrefixTrees, ::testing::Bool(), [](const auto& info) {
+  return std::string(info.param ? "Recurrent" : "AttentionOnly");
+});
+
+}  // namespace
+}  // namespace flare::runtime
