@@ -137,9 +137,11 @@ ChatSession::Turn ChatSession::answer(const std::string& text) {
   AnswerQueue queue;
   runtime::Ticket ticket;
   try {
+    std::vector<int32_t> prompt = service_.encode_prompt(service_.render(conversation()));
+    server::GenerateSettings settings = settings_of(flags_.sampling, service_);
+    settings.frontiers = service_.prompt_frontiers(conversation(), prompt);
     service_.generate(
-        service_.encode_prompt(service_.render(conversation())),
-        settings_of(flags_.sampling, service_),
+        std::move(prompt), std::move(settings),
         [&queue](const server::TextEvent& event) { queue.push(event); }, &ticket);
   } catch (const Error& error) {
     turns_.pop_back();

@@ -123,6 +123,7 @@ void check_sources(const GenerateFlags& flags) {
 int run(GenerateFlags& flags, const CommonFlags& common) {
   check_sources(flags);
   flags.model.max_concurrency = 1;
+  flags.model.prefix_reuse = false;  // there is one prompt
   const auto engine = load_model(flags.model, 1, common.verbose > 0);
   server::Service service(*engine);
   server::GenerateSettings settings = settings_of(flags.sampling, service);

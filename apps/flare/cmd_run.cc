@@ -167,6 +167,13 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
       ->group("Serving");
   add("--max-pending", flags->max_pending, "waiting requests (64)", "N")
       ->check(CLI::Range(0, 1000000).description(""));
+  app.add_flag_callback(
+         "--no-prefix-reuse", [flags] { flags->model.prefix_reuse = false; },
+         "keep nothing of a request for later ones")
+      ->group("Serving");
+  add("--snapshot-interval", flags->model.snapshot_interval,
+      "prompt tokens between snapshots of recurrent state; 0: none (1024)", "N")
+      ->check(CLI::Range(0, INT32_MAX).description(""));
   add("--drain-timeout", flags->drain_timeout, "for running requests after a stop signal (30)",
       "SECONDS")
       ->check(CLI::Range(0, 86400).description(""));

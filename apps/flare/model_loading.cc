@@ -13,6 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Rows for snapshots, where memory allows: several frontiers of some ten conversations.
+constexpr uint32_t kSnapshots = 64;
+
 // Beside the installed program, else where this build came from.
 fs::path bundled_model() {
   std::error_code ignored;
@@ -78,7 +81,10 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, uint32_t ma
   engine_options.cpu.threads = thread_count(flags.threads);
   engine_options.memory.context_given = flags.max_context != 0;
   engine_options.memory.concurrency_given = flags.max_concurrency != 0;
+  engine_options.memory.snapshots = flags.prefix_reuse ? kSnapshots : 0;
   engine_options.max_pending = max_pending;
+  engine_options.prefix_reuse = flags.prefix_reuse;
+  engine_options.snapshot_interval = flags.snapshot_interval;
 
   prepare::PrepareOptions options;
   options.max_context = flags.max_context;

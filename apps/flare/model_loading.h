@@ -19,6 +19,8 @@ struct ModelFlags {
   uint32_t max_concurrency = 0;  // 0: not given
   int threads = 0;               // 0: every usable core
   bool exact = false;
+  bool prefix_reuse = true;
+  uint32_t snapshot_interval = 1024;  // prompt tokens
 };
 
 // MODEL, --recipe, --max-context, --kv-dtype, --threads, --isa.

@@ -531,6 +531,42 @@ TEST(Engine, AModelWithoutPagedStateServesLongAnswers) {
   expect_nothing_left(engine);
 }
 
+TEST(Engine, WhatWasReadOnceIsNotReadAgain) {
+  Engine engine(test::toy_model(), kOptions);
+  const Ids prompt = successors(5, 30);
+  const auto usage = [&engine](const Ids& ids) { return start(engine, greedy(ids, 3)).wait().usage; };
+  EXPECT_EQ(usage(prompt).cached_tokens, 0u);
+  const Usage again = usage(prompt);
+  EXPECT_EQ(again.cached_tokens, 24u) << "three pages of eight tokens";
+  EXPECT_EQ(start(engine, greedy(prompt, 3)).tokens(), successors(35, 3));
+
+  Ids edited = prompt;
+  edited[20] = 99;
+  const Usage part = usage(edited);
+  EXPECT_EQ(part.cached_tokens, 16u);
+  EXPECT_EQ(part.miss, PrefixMiss::kDiverged);
+  EXPECT_EQ(part.known_tokens, 20u);
+  const EngineStats stats = engine.stats();
+  EXPECT_EQ(stats.cached_prompt_tokens, 24u + 24u + 16u);
+  EXPECT_EQ(stats.prompt_tokens + stats.cached_prompt_tokens, 4u * 30u);
+
+  Request salted = greedy(prompt, 3);
+  salted.cache_salt = "another";
+  EXPECT_EQ(start(engine, std::move(salted)).wait().usage.cached_tokens, 0u);
+  expect_nothing_left(engine);
+}
+
+TEST(Engine, KeepsNoPrefixesWhereItShallNot) {
+  EngineOptions options = kOptions;
+  options.prefix_reuse = false;
+  Engine engine(test::toy_model(), options);
+  for (int i = 0; i < 2; ++i) {
+    const Usage usage = start(engine, greedy(successors(5, 30), 3)).wait().usage;
+    EXPECT_EQ(usage.cached_tokens, 0u);
+    EXPECT_EQ(usage.miss, PrefixMiss::kDisabled);
+  }
+}
+
 TEST(Engine, AnEventMaySubmitTheNextRequest) {
   Recorder last;
   std::atomic<int> round{0};

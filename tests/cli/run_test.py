@@ -96,6 +96,24 @@ class Wire(unittest.TestCase):
             thread.join()
         self.assertEqual([a["choices"][0]["message"]["content"] for a in answers], [c[2] for c in cases])
 
+    def test_a_conversation_is_not_read_again(self):
+        """The bundled model has recurrent state, so this needs snapshots as well as pages."""
+        messages = [{"role": "system", "content": "You answer short questions. " * 20}]
+        known = 0
+        for question in ("What colour is the sky?", "What is the opposite of soft?", "Say hello."):
+            messages.append({"role": "user", "content": question})
+            common = dict(messages=messages, max_tokens=20, temperature=0)
+            answers = [self.server.chat(**common, **extra)[2] for extra in ({}, {}, {"cache_salt": question})]
+            usages = [answer["usage"] for answer in answers]
+            cached = [usage["prompt_tokens_details"]["cached_tokens"] for usage in usages]
+            self.assertGreaterEqual(cached[0] + 32 + 1, known, "the turn before was read whole")
+            self.assertGreaterEqual(cached[1] + 64, usages[1]["prompt_tokens"])
+            self.assertEqual(cached[2], 0, "another salt")
+            texts = {answer["choices"][0]["message"]["content"] for answer in answers}
+            self.assertEqual(len(texts), 1, texts)
+            known = usages[0]["prompt_tokens"] - len(question) - 8
+            messages.append({"role": "assistant", "content": texts.pop()})
+
     def test_limits_and_stops_end_an_answer(self):
         _, _, body = self.server.chat(messages=USER, temperature=0, max_tokens=3, max_completion_tokens=50)
         self.assertEqual(body["choices"][0]["finish_reason"], "length")

@@ -3,6 +3,7 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <ctime>
 #include <random>
 
@@ -128,6 +129,38 @@ std::vector<int32_t> Service::encode_prompt(const frontend::MarkedText& rendered
   return tokenizer().encode(rendered);
 }
 
+std::vector<uint32_t> Service::prompt_frontiers(const Conversation& conversation,
+                                                std::span<const int32_t> prompt) const {
+  std::vector<uint32_t> frontiers;
+  if (!engine_.keeps_prefixes()) return frontiers;
+  const Json::Array& messages = conversation.messages.as_array();
+  const auto has_role = [&messages](size_t i, std::string_view role) {
+    const Json* found = messages[i].find("role");
+    return found != nullptr && *found == Json(role);
+  };
+  size_t turns = 0, last_user = messages.size();  // where turns begin, and the last user's
+  while (turns < messages.size() && has_role(turns, "system")) ++turns;
+  while (last_user > 0 && !has_role(last_user - 1, "user")) --last_user;
+  Conversation part = conversation;
+  part.add_generation_prompt = false;
+  for (const size_t n : {turns, last_user == 0 ? 0 : last_user - 1, messages.size()}) {
+    if (n == 0) continue;
+    part.messages =
+        Json(Json::Array(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(n)));
+    try {
+      const std::vector<int32_t> ids = encode_prompt(render(part));
+      const size_t n = std::min(ids.size(), prompt.size());
+      const auto same =
+          std::mismatch(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(n), prompt.begin());
+      frontiers.push_back(static_cast<uint32_t>(same.first - ids.begin()));
+    } catch (const Error&) {
+      // A template may refuse a conversation that is cut there; then nobody goes on from there.
+    }
+  }
+  std::sort(frontiers.begin(), frontiers.end());
+  return frontiers;
+}
+
 std::vector<int32_t> Service::encode_raw(std::string_view text) const {
   std::vector<int32_t> plain = tokenizer().encode(text, {false, true});
   std::vector<int32_t> full = tokenizer().encode(text, {true, true});
@@ -147,6 +180,8 @@ runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettin
   request.stop_ids.insert(request.stop_ids.end(), settings.stop_ids.begin(),
                           settings.stop_ids.end());
   request.constraint = std::move(settings.constraint);
+  request.cache_salt = std::move(settings.cache_salt);
+  request.frontiers = std::move(settings.frontiers);
   TextGate* gate = nullptr;
   if (tokenizer_) {
     request.sampling.id_limit = tokenizer_->id_limit();

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,8 @@ struct GenerateSettings {
   std::vector<int32_t> stop_ids;  // besides the model's
   bool ignore_stop_ids = false;
   std::unique_ptr<runtime::Constraint> constraint;
+  std::string cache_salt;            // requests of different salts share no prefix
+  std::vector<uint32_t> frontiers;   // prompt_frontiers() of the prompt
 };
 
 // One piece of an answer. The last one has `finished`.
@@ -74,6 +77,11 @@ class Service {
   // The rendered prompt. Errors: kInvalid (no template; template errors with line and cause).
   frontend::MarkedText render(const Conversation& conversation) const;
   std::vector<int32_t> encode_prompt(const frontend::MarkedText& rendered) const;
+  // Where in the prompt of a conversation a later one may leave it (serving.md S10.3), in tokens,
+  // ascending: behind system message and tools, before the last user turn, behind the last message,
+  // since later turns may render what follows otherwise. Empty where the engine keeps no prefixes.
+  std::vector<uint32_t> prompt_frontiers(const Conversation& conversation,
+                                         std::span<const int32_t> prompt) const;
   // Raw text with the tokenizer's own prefix (BOS) unless it begins with it.
   std::vector<int32_t> encode_raw(std::string_view text) const;
 

@@ -90,6 +90,8 @@ class ChatAnswer {
         own.sampling.choice = static_cast<uint32_t>(i);
         own.max_tokens = settings.max_tokens;
         own.stop = settings.stop;
+        own.cache_salt = settings.cache_salt;
+        own.frontiers = settings.frontiers;
         own.stop_ids = settings.stop_ids;
         own.ignore_stop_ids = settings.ignore_stop_ids;
         const Admission admission = service.generate(
@@ -271,6 +273,7 @@ void chat_completions(Service& service, const Json& body, const std::string& mod
   headers.emplace_back("x-flare-seed",
                        fmt::format("{}", static_cast<int64_t>(request.settings.sampling.seed)));
   std::vector<int32_t> prompt = encoded_prompt(service, request.conversation);
+  request.settings.frontiers = service.prompt_frontiers(request.conversation, prompt);
   auto answer = std::make_shared<ChatAnswer>(std::move(exchange), request, model);
   ChatAnswer::start(answer, service, std::move(prompt), request.settings, std::move(headers));
 }

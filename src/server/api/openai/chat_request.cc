@@ -184,12 +184,12 @@ void read_limits(const Fields& fields, GenerateSettings* settings) {
     if (const auto limit = fields.integer(name, 0, kMax))
       settings->max_tokens = static_cast<uint32_t>(std::min<int64_t>(*limit, settings->max_tokens));
   settings->stop = read_stop(fields, "stop");
+  settings->cache_salt = fields.text("cache_salt", kMaxCacheKey).value_or("");
 }
 
 // Checked, although nothing depends on them.
 void check_hints(const Fields& fields) {
-  for (std::string_view name : {"cache_salt", "session", "prompt_cache_key"})
-    fields.text(name, kMaxCacheKey);
+  for (std::string_view name : {"session", "prompt_cache_key"}) fields.text(name, kMaxCacheKey);
   fields.object("prediction");
   fields.object("metadata");
   fields.integer("priority", -10, 10);
