@@ -81,7 +81,15 @@ def main():
     word = set(expand(split["\\w"]["all"])) | set(
         expand(other["Whitespace word characters"]["added"]))
 
-    out = ["""// Which code points the reference's Unicode tables put where; written by tools/make_unicode_tables.py.
+    accents = {c for c in ALL if category[c][0] == "M"}
+    accents |= set(expand(other["StripAccents"]["added"]))
+    accents -= set(expand(other["StripAccents"]["removed"]))
+    punctuation = {c for c in ALL if category[c][0] == "P" or (c < 128 and category[c][0] == "S")}
+    punctuation |= set(expand(other["Punctuation"]["added"]))
+    punctuation -= set(expand(other["Punctuation"]["removed"]))
+
+    out = ["""// Which code points the reference's Unicode tables put where; written by
+// tools/make_unicode_tables.py.
 #include "frontend/tokenizer/unicode_tables.h"
 
 namespace flare::frontend::tokenizer {
@@ -96,6 +104,13 @@ namespace {
     out.append(table("kCompatibilityOpaque", ranges(compatibility)))
     out.append(table("kNfcUnstable", ranges(unstable("NFC"))))
     out.append(table("kNfkcUnstable", ranges(unstable("NFKC"))))
+    out.append(table("kAccents", ranges(accents)))
+    out.append(table("kPunctuation", ranges(punctuation)))
+    for name, key in (("kBertDeleted", "BertNormalizer clean_text deletes"),
+                      ("kBertSpaces", "BertNormalizer clean_text turns into a space"),
+                      ("kChinese", "BertNormalizer handle_chinese_chars"),
+                      ("kNmtDeleted", "Nmt deletes"), ("kNmtSpaces", "Nmt turns into a space")):
+        out.append(table(name, other[key]["all"]))
     classes = []
     # Extensions H and I of the Han script are the only letters of Unicode 15 and 16 in it.
     han = {"added": [[0x2EBF0, 0x2EE5D], [0x31350, 0x323AF]]}
@@ -114,6 +129,13 @@ CodePointRanges white_space() { return kWhiteSpace; }
 CodePointRanges regex_word() { return kWordInner; }
 CodePointRanges word() { return kWord; }
 CodePointRanges numeric() { return kNumeric; }
+CodePointRanges accents() { return kAccents; }
+CodePointRanges punctuation() { return kPunctuation; }
+CodePointRanges bert_deleted() { return kBertDeleted; }
+CodePointRanges bert_spaces() { return kBertSpaces; }
+CodePointRanges chinese() { return kChinese; }
+CodePointRanges nmt_deleted() { return kNmtDeleted; }
+CodePointRanges nmt_spaces() { return kNmtSpaces; }
 CodePointRanges canonical_opaque() { return kCanonicalOpaque; }
 CodePointRanges compatibility_opaque() { return kCompatibilityOpaque; }
 CodePointRanges nfc_unstable() { return kNfcUnstable; }

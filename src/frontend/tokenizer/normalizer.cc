@@ -6,11 +6,47 @@
 #include <algorithm>
 #include <vector>
 
+#include "frontend/tokenizer/pre_tokenizer.h"
 #include "frontend/tokenizer/unicode.h"
 
 namespace flare::frontend::tokenizer {
 
 namespace {
+
+// Standard base64 with padding.
+std::string decode_base64(std::string_view text, std::string_view where) {
+  std::string out;
+  if (text.size() % 4 != 0)
+    throw Error(Code::kInvalid, "{}: {} characters, a multiple of 4 expected", where, text.size());
+  out.reserve(text.size() / 4 * 3);
+  for (size_t at = 0; at < text.size(); at += 4) {
+    uint32_t bits = 0;
+    int padding = 0;
+    for (size_t i = at; i < at + 4; ++i) {
+      const char c = text[i];
+      int digit = 0;
+      if (c >= 'A' && c <= 'Z')
+        digit = c - 'A';
+      else if (c >= 'a' && c <= 'z')
+        digit = c - 'a' + 26;
+      else if (c >= '0' && c <= '9')
+        digit = c - '0' + 52;
+      else if (c == '+')
+        digit = 62;
+      else if (c == '/')
+        digit = 63;
+      else if (c == '=' && at + 4 == text.size() && i >= at + 2)
+        ++padding;
+      else
+        digit = -1;
+      if (digit < 0 || (padding > 0 && c != '='))
+        throw Error(Code::kInvalid, "{}: character {} is not base64", where, i);
+      bits = bits << 6 | static_cast<uint32_t>(digit);
+    }
+    for (int i = 0; i < 3 - padding; ++i) out += static_cast<char>(bits >> (16 - 8 * i) & 0xFF);
+  }
+  return out;
+}
 
 // True if the caller wrote any byte of [begin, end).
 bool any_caller(const NormalizedText& text, size_t begin, size_t end) {
@@ -171,6 +207,9 @@ void apply_kind(const Replace& replace, NormalizedText& text, MatchScratch& scra
   replace.pattern.for_each(text.text, scratch, [&](Match match) {
     out.append(text.text, done, match.begin - done);
     out += replace.content;
+    if (out.size() > kMaxTextBytes)
+      throw Error(Code::kInvalid, "tokenizer: replaced text over {} bytes, at most those expected",
+                  kMaxTextBytes);
     if (marked) {
       caller.append(text.caller, done, match.begin - done);
       const bool mark = any_caller(text, match.begin, match.end);
@@ -186,21 +225,143 @@ void apply_kind(const Replace& replace, NormalizedText& text, MatchScratch& scra
   text.caller = std::move(caller);
 }
 
-void apply_kind(const Lowercase&, NormalizedText& text, MatchScratch&) {
-  std::string out, caller;
-  out.reserve(text.text.size());
+// Rewrites a text part by part, with the record of who wrote it.
+class Rewriting {
+ public:
+  explicit Rewriting(NormalizedText& text) : text_(text) { out_.reserve(text.text.size()); }
+
+  // Whatever append(out) appends stands for text[begin, end), the next part.
+  template <typename F>
+  void part(size_t begin, size_t end, F&& append) {
+    const size_t before = out_.size();
+    append(out_);
+    if (out_.size() > kMaxTextBytes)
+      throw Error(Code::kInvalid,
+                  "tokenizer: normalised text over {} bytes, at most those expected",
+                  kMaxTextBytes);
+    if (!text_.caller.empty()) {
+      const bool mark = any_caller(text_, begin, end);
+      caller_.append(out_.size() - before, mark ? '\1' : '\0');
+    }
+    if (before == 0 && out_.empty()) text_.front_kept = false;
+  }
+  void finish() {
+    text_.text = std::move(out_);
+    text_.caller = std::move(caller_);
+  }
+
+ private:
+  NormalizedText& text_;
+  std::string out_, caller_;
+};
+
+// Rewrites every character by append(out, code point).
+template <typename F>
+void for_characters(NormalizedText& text, F&& append) {
+  Rewriting out(text);
   for (size_t i = 0; i < text.text.size();) {
     const Decoded d = decode_at(text.text, i);
-    const size_t before = out.size();
-    append_lowercase(out, d.code_point);
-    if (!text.caller.empty()) {
-      const bool mark = any_caller(text, i, i + d.bytes);
-      caller.append(out.size() - before, mark ? '\1' : '\0');
-    }
+    out.part(i, i + d.bytes, [&](std::string& to) { append(to, d.code_point); });
     i += d.bytes;
   }
-  text.text = std::move(out);
-  text.caller = std::move(caller);
+  out.finish();
+}
+
+void remove_characters(NormalizedText& text, CodePointRanges set) {
+  for_characters(text, [&](std::string& out, char32_t c) {
+    if (!contains(set, c)) append_utf8(out, c);
+  });
+}
+
+void apply_kind(const Lowercase&, NormalizedText& text, MatchScratch&) {
+  for_characters(text, append_lowercase);
+}
+
+void apply_kind(const StripAccents&, NormalizedText& text, MatchScratch&) {
+  if (ascii_run(text.text, 0) < text.text.size()) remove_characters(text, accents());
+}
+
+void apply_kind(const Nmt&, NormalizedText& text, MatchScratch&) {
+  for_characters(text, [](std::string& out, char32_t c) {
+    if (contains(nmt_deleted(), c)) return;
+    append_utf8(out, contains(nmt_spaces(), c) ? U' ' : c);
+  });
+}
+
+void apply_kind(const Bert& bert, NormalizedText& text, MatchScratch& scratch) {
+  if (bert.clean_text) {
+    for_characters(text, [](std::string& out, char32_t c) {
+      if (c >= 0x20 && c < 0x7F)
+        out += static_cast<char>(c);
+      else if (!contains(bert_deleted(), c))
+        append_utf8(out, contains(bert_spaces(), c) ? U' ' : c);
+    });
+  }
+  const bool ascii = ascii_run(text.text, 0) == text.text.size();
+  if (bert.handle_chinese_chars && !ascii) {
+    for_characters(text, [](std::string& out, char32_t c) {
+      const bool is_chinese = c >= 0x3400 && contains(chinese(), c);
+      if (is_chinese) out += ' ';
+      append_utf8(out, c);
+      if (is_chinese) out += ' ';
+    });
+  }
+  if (bert.strip_accents && !ascii) {
+    apply_kind(UnicodeForm{false, false}, text, scratch);
+    remove_characters(text, bert_accents());
+  }
+  if (bert.lowercase) apply_kind(Lowercase{}, text, scratch);
+}
+
+void apply_kind(const ByteCharacters&, NormalizedText& text, MatchScratch&) {
+  Rewriting out(text);
+  for (size_t i = 0; i < text.text.size(); ++i)
+    out.part(i, i + 1, [&](std::string& to) {
+      append_utf8(to, character_of_byte(static_cast<uint8_t>(text.text[i])));
+    });
+  out.finish();
+}
+
+// End of the grapheme cluster that begins at text[at).
+size_t cluster_behind(std::string_view text, size_t at) {
+  utf8proc_int32_t state = 0;
+  Decoded left = decode_at(text, at);
+  at += left.bytes;
+  while (at < text.size()) {
+    const Decoded right = decode_at(text, at);
+    if (utf8proc_grapheme_break_stateful(static_cast<utf8proc_int32_t>(left.code_point),
+                                         static_cast<utf8proc_int32_t>(right.code_point), &state))
+      break;
+    left = right;
+    at += right.bytes;
+  }
+  return at;
+}
+
+// The first rule that begins a short cluster stands for all of it; of others every character has
+// its own. So does the reference, unlike SentencePiece.
+void apply_kind(const Precompiled& precompiled, NormalizedText& text, MatchScratch&) {
+  constexpr size_t kWholeBelow = 6;  // bytes
+  const std::string_view in = text.text;
+  Rewriting out(text);
+  for (size_t at = 0; at < in.size();) {
+    const size_t end = cluster_behind(in, at);
+    if (end - at < kWholeBelow) {
+      if (const auto rule = precompiled.rules.shortest(in.substr(0, end), at)) {
+        out.part(at, end, [&](std::string& to) { to += rule->target; });
+        at = end;
+        continue;
+      }
+    }
+    while (at < end) {
+      const size_t behind = at + utf8_length(in[at]);
+      const auto rule = precompiled.rules.shortest(in.substr(0, behind), at);
+      out.part(at, behind,
+               [&](std::string& to) { to += rule ? rule->target : in.substr(at, behind - at); });
+      at = behind;
+    }
+  }
+  out.finish();
 }
 
 void apply_kind(const StripSpace& strip, NormalizedText& text, MatchScratch&) {
@@ -238,6 +399,19 @@ Normalizer Normalizer::from_json(const Component& component) {
   if (type == "Lowercase") return {Lowercase{}};
   if (type == "Strip")
     return {StripSpace{component.flag("strip_left"), component.flag("strip_right")}};
+  if (type == "StripAccents") return {StripAccents{}};
+  if (type == "Nmt") return {Nmt{}};
+  if (type == "BertNormalizer") {
+    const bool lowercase = component.flag("lowercase");
+    return {Bert{component.flag("clean_text"), component.flag("handle_chinese_chars"),
+                 component.flag_or("strip_accents", lowercase), lowercase}};
+  }
+  if (type == "ByteLevel") return {ByteCharacters{}};
+  if (type == "Precompiled") {
+    const std::string where = component.path_of("precompiled_charsmap");
+    const std::string blob = decode_base64(component.text("precompiled_charsmap"), where);
+    return {Precompiled{Charsmap::read(blob, where)}};
+  }
   if (type == "Sequence") {
     NormalizerSequence sequence;
     const Json::Array& items = component.array("normalizers");

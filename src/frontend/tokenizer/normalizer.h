@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "frontend/tokenizer/charsmap.h"
 #include "frontend/tokenizer/component.h"
 #include "frontend/tokenizer/pattern.h"
 
@@ -35,14 +36,32 @@ struct StripSpace {
   bool left, right;
 };
 
+struct StripAccents {};
+// White space and what is none in machine translation.
+struct Nmt {};
+struct Bert {
+  bool clean_text, handle_chinese_chars, strip_accents, lowercase;
+};
+// Bytes as the printable characters of GPT-2's table.
+struct ByteCharacters {};
+// SentencePiece's rules, applied to grapheme clusters and single characters.
+struct Precompiled {
+  Charsmap rules;
+};
+
 struct Normalizer;
 struct NormalizerSequence {
   std::vector<Normalizer> steps;
 };
 
+// No text may grow beyond this: offsets have 32 bits.
+inline constexpr size_t kMaxTextBytes = size_t{1} << 30;
+
 // Immutable; apply may run on any thread with its own scratch.
 struct Normalizer {
-  std::variant<NormalizerSequence, UnicodeForm, Prepend, Replace, Lowercase, StripSpace> kind;
+  std::variant<NormalizerSequence, UnicodeForm, Prepend, Replace, Lowercase, StripSpace,
+               StripAccents, Nmt, Bert, ByteCharacters, Precompiled>
+      kind;
 
   static Normalizer from_json(const Component& component);
   void apply(NormalizedText& text, MatchScratch& scratch) const;

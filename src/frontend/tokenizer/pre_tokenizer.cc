@@ -1,6 +1,7 @@
 // Cutting text into pieces, and the two pre-tokenizers that rewrite it.
 #include "frontend/tokenizer/pre_tokenizer.h"
 
+#include <algorithm>
 #include <array>
 
 #include "frontend/tokenizer/unicode.h"
@@ -195,6 +196,64 @@ void apply_kind(const Whitespace&, PieceBuffer& buffer, MatchScratch&) {
   buffer.pieces = std::move(out);
 }
 
+bool is_punctuation(char32_t c) { return contains(punctuation(), c); }
+
+void apply_kind(const BertWords&, PieceBuffer& buffer, MatchScratch&) {
+  split_by_character(buffer, SplitBehavior::kRemoved, is_white_space);
+  split_by_character(buffer, SplitBehavior::kIsolated, is_punctuation);
+}
+
+void apply_kind(const Punctuation& kind, PieceBuffer& buffer, MatchScratch&) {
+  split_by_character(buffer, kind.behavior, is_punctuation);
+}
+
+void apply_kind(const DelimiterSplit& kind, PieceBuffer& buffer, MatchScratch&) {
+  split_by_character(buffer, SplitBehavior::kRemoved,
+                     [&](char32_t c) { return c == kind.delimiter; });
+}
+
+void apply_kind(const FixedLength& kind, PieceBuffer& buffer, MatchScratch&) {
+  std::vector<Piece> out;
+  for (const Piece& piece : buffer.pieces) {
+    for (uint32_t at = piece.begin; at < piece.end;) {
+      Piece part{at, at};
+      for (uint32_t i = 0; i < kind.length && at < piece.end; ++i)
+        at += utf8_length(buffer.text[at]);
+      part.end = at;
+      out.push_back(part);
+    }
+  }
+  buffer.pieces = std::move(out);
+}
+
+constexpr int kAnyScript = 0;
+
+int script_of(char32_t c) {
+  const auto all = scripts();
+  const auto it = std::upper_bound(
+      all.begin(), all.end(), c,
+      [](char32_t value, const ScriptRange& range) { return value < range.first; });
+  if (it == all.begin() || c > std::prev(it)->last) return kAnyScript;
+  return std::prev(it)->script;
+}
+
+// A piece begins where the script changes; what stands in front of the first script is dropped.
+void apply_kind(const UnicodeScripts&, PieceBuffer& buffer, MatchScratch&) {
+  std::vector<Piece> out;
+  for (const Piece& piece : buffer.pieces) {
+    int previous = kAnyScript;
+    for (uint32_t at = piece.begin; at < piece.end;) {
+      const Decoded d = decode_at(buffer.text, at);
+      const int script = script_of(d.code_point);
+      if (script != kAnyScript && script != previous) out.push_back({at, at});
+      if (script != kAnyScript) previous = script;
+      at += d.bytes;
+      if (previous != kAnyScript) out.back().end = at;
+    }
+  }
+  buffer.pieces = std::move(out);
+}
+
 void apply_kind(const Metaspace& meta, PieceBuffer& buffer, MatchScratch&) {
   rewrite(buffer, [&](std::string_view piece, bool first, std::string& out) {
     const bool wanted =
@@ -267,6 +326,20 @@ PreTokenizer PreTokenizer::from_json(const Component& component) {
   if (type == "Digits") return {Digits{component.flag_or("individual_digits", false)}};
   if (type == "WhitespaceSplit") return {WhitespaceSplit{}};
   if (type == "Whitespace") return {Whitespace{}};
+  if (type == "BertPreTokenizer") return {BertWords{}};
+  if (type == "Punctuation")
+    return {Punctuation{component.find("behavior") == nullptr ? SplitBehavior::kIsolated
+                                                              : behavior_from_json(component)}};
+  if (type == "CharDelimiterSplit") return {DelimiterSplit{component.character("delimiter")}};
+  if (type == "FixedLength") {
+    constexpr uint32_t kDefault = 5;
+    const uint32_t length =
+        component.find("length") == nullptr ? kDefault : component.number("length", UINT32_MAX);
+    if (length == 0)
+      throw Error(Code::kInvalid, "{}: 0 found, 1 or more expected", component.path_of("length"));
+    return {FixedLength{length}};
+  }
+  if (type == "UnicodeScripts") return {UnicodeScripts{}};
   if (type == "Metaspace") return {Metaspace::from_json(component)};
   if (type == "Sequence") {
     PreTokenizerSequence sequence;
@@ -281,6 +354,8 @@ PreTokenizer PreTokenizer::from_json(const Component& component) {
 void PreTokenizer::apply(PieceBuffer& buffer, MatchScratch& scratch) const {
   std::visit([&](const auto& step) { apply_kind(step, buffer, scratch); }, kind);
 }
+
+char32_t character_of_byte(uint8_t byte) { return kBytes.character[byte]; }
 
 int byte_of_character(char32_t code_point) {
   return code_point < kBytes.byte.size() ? kBytes.byte[code_point] : -1;

@@ -46,6 +46,17 @@ struct Digits {
 struct WhitespaceSplit {};
 // Runs of word characters and runs of what is neither word nor white space.
 struct Whitespace {};
+struct BertWords {};
+struct Punctuation {
+  SplitBehavior behavior;
+};
+struct DelimiterSplit {
+  char32_t delimiter;
+};
+struct FixedLength {
+  uint32_t length;  // characters
+};
+struct UnicodeScripts {};
 // Also the Metaspace decoder's settings.
 struct Metaspace {
   std::string replacement;  // one character
@@ -63,13 +74,15 @@ struct PreTokenizerSequence {
 // Immutable; apply may run on any thread with its own scratch.
 struct PreTokenizer {
   std::variant<PreTokenizerSequence, ByteLevel, Split, Digits, WhitespaceSplit, Whitespace,
-               Metaspace>
+               BertWords, Punctuation, DelimiterSplit, FixedLength, UnicodeScripts, Metaspace>
       kind;
 
   static PreTokenizer from_json(const Component& component);
   void apply(PieceBuffer& buffer, MatchScratch& scratch) const;
 };
 
+// The character of GPT-2's table that stands for a byte.
+char32_t character_of_byte(uint8_t byte);
 // The byte that a character of GPT-2's table stands for, or -1.
 int byte_of_character(char32_t code_point);
 

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "frontend/tokenizer/added_tokens.h"
-#include "frontend/tokenizer/bpe.h"
 #include "frontend/tokenizer/decoder.h"
+#include "frontend/tokenizer/model.h"
 #include "frontend/tokenizer/normalizer.h"
 #include "frontend/tokenizer/post_processor.h"
 #include "frontend/tokenizer/pre_tokenizer.h"
@@ -18,23 +18,12 @@ namespace {
 
 using namespace tokenizer;
 
-// Normalisation and byte characters may enlarge a text, and offsets have 32 bits.
-constexpr size_t kMaxTextBytes = size_t{1} << 30;
-
 Json parse(std::string_view text, std::string_view where) {
   try {
     return parse_large_json(text, where);
   } catch (const Error& error) {
     throw Error(Code::kInvalid, "{}", error.message());
   }
-}
-
-Bpe read_model(const Component& component) {
-  // Old files have no type; what makes such a model BPE is its merges.
-  if (component.find("type") != nullptr ? component.type() != "BPE"
-                                        : component.find("merges") == nullptr)
-    component.refuse_type();
-  return Bpe(component);
 }
 
 template <typename T>
@@ -99,14 +88,14 @@ std::vector<Interval> template_intervals(std::string_view marks) {
 struct Tokenizer::Impl {
   std::optional<Normalizer> normalizer;
   std::optional<PreTokenizer> pre_tokenizer;
-  Bpe model;
+  Model model;
   AddedTokens added;
   PostProcessor post_processor;
   Decoder decoder;
   int32_t id_limit = 0;
 
   Impl(const Component& root, const std::vector<std::string_view>* marker_texts)
-      : model(read_model(root.object("model"))) {
+      : model(root.object("model")) {
     normalizer = read_optional<Normalizer>(root, "normalizer");
     pre_tokenizer = read_optional<PreTokenizer>(root, "pre_tokenizer");
     if (const Json* list = root.find("added_tokens"))
@@ -116,11 +105,15 @@ struct Tokenizer::Impl {
     for (const AddedToken& token : added.tokens()) id_limit = std::max(id_limit, token.id + 1);
     if (auto read = read_optional<PostProcessor>(root, "post_processor"))
       post_processor = std::move(*read);
-    for (const auto* side : {&post_processor.prefix, &post_processor.suffix})
-      for (const int32_t id : *side)
+    const auto check = [&](const std::vector<int32_t>& ids) {
+      for (const int32_t id : ids)
         if (id >= id_limit)
           throw Error(Code::kInvalid, "{}: id {}, a token of the {} expected",
                       root.path_of("post_processor"), id, id_limit);
+    };
+    check(post_processor.prefix);
+    check(post_processor.suffix);
+    for (const PairItem& item : post_processor.pair) check(item.ids);
     if (auto read = read_optional<Decoder>(root, "decoder")) decoder = std::move(*read);
   }
 
@@ -215,14 +208,14 @@ class Tokenizer::Impl::Encoding {
     buffer.starts_input = starts_input;
     if (impl_.pre_tokenizer) impl_.pre_tokenizer->apply(buffer, scratch_);
     for (const Piece& piece : buffer.pieces)
-      impl_.model.encode(buffer.view(piece), out_, bpe_scratch_);
+      impl_.model.encode(buffer.view(piece), out_, model_scratch_);
   }
 
   const Impl& impl_;
   std::vector<int32_t>& out_;
   bool parse_special_ = true;
   MatchScratch scratch_;
-  BpeScratch bpe_scratch_;
+  ModelScratch model_scratch_;
 };
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -265,6 +258,19 @@ std::vector<int32_t> Tokenizer::encode(const MarkedText& text) const {
   if (valid_utf8_prefix(text.text()) < text.size()) return encode(repaired(text));
   std::vector<int32_t> out;
   Impl::Encoding(*impl_, out).run(text.text(), true, &text);
+  return out;
+}
+
+Tokenizer::Pair Tokenizer::encode_pair(std::string_view first, std::string_view second) const {
+  if (impl_->post_processor.pair.empty())
+    throw Error(Code::kInvalid, "tokenizer: its post_processor has no template for two texts");
+  const std::vector<int32_t> texts[] = {encode(first, {}), encode(second, {})};
+  Pair out;
+  for (const PairItem& item : impl_->post_processor.pair) {
+    const std::vector<int32_t>& ids = item.kind == PairItem::kIds ? item.ids : texts[item.kind];
+    out.ids.insert(out.ids.end(), ids.begin(), ids.end());
+    out.types.insert(out.types.end(), ids.size(), item.type);
+  }
   return out;
 }
 

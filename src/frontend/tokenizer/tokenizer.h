@@ -41,6 +41,13 @@ class Tokenizer {
   // text the ids equal encode(text, {false, true}).
   std::vector<int32_t> encode(const MarkedText& text) const;
 
+  // Ids of two texts that belong together, and for each id its type: what models that compare
+  // texts read. kInvalid if the file says nothing about pairs.
+  struct Pair {
+    std::vector<int32_t> ids, types;
+  };
+  Pair encode_pair(std::string_view first, std::string_view second) const;
+
   // Text of ids as the reference decodes them; ids out of range are skipped.
   std::string decode(std::span<const int32_t> ids, bool skip_special_tokens) const;
 

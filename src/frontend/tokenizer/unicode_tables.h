@@ -11,10 +11,18 @@ struct CodePointRange {
 };
 using CodePointRanges = std::span<const CodePointRange>;  // ascending, disjoint
 
-CodePointRanges white_space();  // the property White_Space
-CodePointRanges regex_word();   // \w of Split and Replace
-CodePointRanges word();         // \w where added tokens look at their neighbours
-CodePointRanges numeric();      // what Digits takes
+CodePointRanges white_space();   // the property White_Space
+CodePointRanges regex_word();    // \w of Split and Replace
+CodePointRanges word();          // \w where added tokens look at their neighbours
+CodePointRanges numeric();       // what Digits takes
+CodePointRanges accents();       // what StripAccents takes away
+CodePointRanges bert_accents();  // what BertNormalizer takes away
+CodePointRanges punctuation();   // of Punctuation and BertPreTokenizer
+CodePointRanges bert_deleted();
+CodePointRanges bert_spaces();  // become spaces in BertNormalizer
+CodePointRanges chinese();      // get spaces around in BertNormalizer
+CodePointRanges nmt_deleted();
+CodePointRanges nmt_spaces();
 // Code points that normalisation leaves alone and that stop composition and reordering.
 CodePointRanges canonical_opaque();
 CodePointRanges compatibility_opaque();
@@ -28,6 +36,13 @@ struct PropertyAddition {
   CodePointRanges ranges;
 };
 std::span<const PropertyAddition> property_additions();
+
+// Scripts as UnicodeScripts knows them, by number; others belong to all. Ascending by `first`.
+struct ScriptRange {
+  char32_t first, last;  // inclusive
+  int script;
+};
+std::span<const ScriptRange> scripts();
 
 // Lower case of code points that utf8proc does not map; ascending by `upper`.
 struct CaseAddition {

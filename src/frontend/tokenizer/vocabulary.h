@@ -18,6 +18,9 @@ class Vocabulary {
   // {"spelling": id, …}. kInvalid for ids that repeat or reach kMaxIds.
   Vocabulary(const Json& json, std::string_view where);
 
+  // Spellings in the order of their ids. Of equal ones find() knows the last.
+  Vocabulary(const std::vector<std::string_view>& spellings, std::string_view where);
+
   // The id of a spelling, or kNone.
   int32_t find(std::string_view spelling) const;
   // The same for who thinks to know the id: fast if it is `guess`.
@@ -42,6 +45,9 @@ class Vocabulary {
     int32_t id = kNone;
     uint32_t hash = 0;
   };
+
+  void reserve(size_t count, size_t bytes, std::string_view where);
+  void insert(std::string_view spelling, int32_t id);
 
   std::string text_;
   std::vector<Entry> entries_;
