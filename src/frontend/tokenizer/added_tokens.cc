@@ -136,6 +136,18 @@ AddedTokens::AddedTokens(const Json& list, const std::string& path, const Vocabu
   }
 }
 
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens,
+                         const std::vector<std::string_view>* marker_texts)
+    : tokens_(std::move(tokens)) {
+  for (uint32_t i = 0; i < tokens_.size(); ++i) {
+    AddedToken& token = tokens_[i];
+    token.structural = is_structural(token, marker_texts);
+    token.decoded = token.content;
+    by_id_[token.id] = by_content_[token.content] = i;
+    if (token.special) raw_.add(token.content, i);
+  }
+}
+
 const AddedToken* AddedTokens::find(std::string_view content) const {
   const auto it = by_content_.find(std::string(content));
   return it == by_content_.end() ? nullptr : &tokens_[it->second];

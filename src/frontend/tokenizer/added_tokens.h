@@ -46,6 +46,10 @@ class AddedTokens {
   AddedTokens(const Json& list, const std::string& path, const Vocabulary& vocabulary,
               const Normalizer* normalizer, const std::vector<std::string_view>* marker_texts);
 
+  // Tokens of a SentencePiece model, none of them normalised. Those that are not special belong to
+  // its model: split() does not know them.
+  AddedTokens(std::vector<AddedToken> tokens, const std::vector<std::string_view>* marker_texts);
+
   const std::vector<AddedToken>& tokens() const { return tokens_; }
   const AddedToken* find(std::string_view content) const;
   const AddedToken* find(int32_t id) const;

@@ -1,28 +1,11 @@
-// Merging: by scanning for short pieces, with a heap over a linked list for long ones.
+// Reading a BPE model, and from characters to its first symbols.
 #include "frontend/tokenizer/bpe.h"
 
 #include <algorithm>
-#include <bit>
-#include <functional>
 
 #include "frontend/tokenizer/unicode.h"
 
 namespace flare::frontend::tokenizer {
-
-namespace {
-
-// Up to this many symbols the quadratic scan is faster than the heap.
-constexpr size_t kShort = 64;
-
-uint64_t pair_of(int32_t left, int32_t right) {
-  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-}
-size_t pair_slot(uint64_t pair, size_t mask) {
-  const uint64_t h = pair * 0x9E3779B97F4A7C15u;
-  return (h ^ h >> 32) & mask;
-}
-
-}  // namespace
 
 Bpe::Bpe(const Component& component)
     : vocabulary_(component.at("vocab"), component.path_of("vocab")),
@@ -47,7 +30,7 @@ void Bpe::read_merges(const Component& component) {
   if (list.size() > kMaxIds)
     throw Error(Code::kInvalid, "{}: {} entries, at most {} expected", component.path_of("merges"),
                 list.size(), kMaxIds);
-  merges_.resize(std::bit_ceil(list.size() * 2 + 2));
+  merges_ = MergeTable(list.size());
   const std::string where = component.path_of("merges");
   uint32_t rank = 0;
   int32_t id = Vocabulary::kNone - 1;  // of the last merge: ids mostly follow the merges' order
@@ -84,20 +67,10 @@ int32_t Bpe::add_merge(std::string_view left, std::string_view right, uint32_t r
                 quote(right), quote(prefix_));
   std::string joined(left);
   joined += right.substr(prefix_.size());
-  const uint64_t pair = pair_of(id(left, Vocabulary::kNone), id(right, Vocabulary::kNone));
-  const size_t mask = merges_.size() - 1;
-  size_t slot = pair_slot(pair, mask);
-  while (merges_[slot].pair != kNoPair && merges_[slot].pair != pair) slot = (slot + 1) & mask;
-  merges_[slot] = {pair, rank, id(joined, guess)};  // the last of equal merges counts
-  return merges_[slot].id;
-}
-
-const Bpe::Merge& Bpe::merge_of(int32_t left, int32_t right) const {
-  const uint64_t pair = pair_of(left, right);
-  const size_t mask = merges_.size() - 1;
-  size_t slot = pair_slot(pair, mask);
-  while (merges_[slot].pair != pair && merges_[slot].pair != kNoPair) slot = (slot + 1) & mask;
-  return merges_[slot];
+  const int32_t left_id = id(left, Vocabulary::kNone), right_id = id(right, Vocabulary::kNone);
+  const int32_t joined_id = id(joined, guess);
+  merges_.add(left_id, right_id, rank, joined_id);
+  return joined_id;
 }
 
 int32_t Bpe::unknown_id() const {
@@ -155,14 +128,6 @@ void Bpe::split_into_symbols(std::string_view piece, BpeScratch& scratch) const 
   if (pending != Vocabulary::kNone) symbols.push_back(pending);
 }
 
-bool Bpe::may_join(int32_t left, int32_t right) const {
-  const uint64_t pair = pair_of(left, right);
-  const size_t mask = joints_.size() - 1;
-  size_t slot = pair_slot(pair, mask);
-  while (joints_[slot] != pair && joints_[slot] != kNoPair) slot = (slot + 1) & mask;
-  return joints_[slot] == pair;
-}
-
 // By induction a merged token spells its characters, so that the ends of both sides tell over
 // which pair of characters a merge reaches. Byte tokens and unk spell something else.
 void Bpe::find_joints() {
@@ -183,94 +148,16 @@ void Bpe::find_joints() {
     if (id == kUnread) id = vocabulary_.find(text);
     return id;
   };
-  std::vector<uint64_t> joints(merges_.size(), kNoPair);
-  const size_t mask = joints.size() - 1;
-  for (const Merge& merge : merges_) {
-    if (merge.pair == kNoPair) continue;
-    const auto left = static_cast<int32_t>(merge.pair >> 32);
-    const auto right = static_cast<int32_t>(merge.pair & 0xFFFFFFFFu);
-    if (odd(left) || odd(right)) return;
+  merges_.use_joints();
+  for (const MergeTable::Merge& merge : merges_.merges()) {
+    if (merge.rank == MergeTable::kNoRank) continue;
+    const int32_t left = merge.left(), right = merge.right();
+    if (odd(left) || odd(right)) return merges_.forget_joints();
     const std::string_view before = vocabulary_.spelling(left);
     const std::string_view behind = vocabulary_.spelling(right);
-    const uint64_t pair = pair_of(character(before.substr(previous_start(before, before.size()))),
-                                  character(behind.substr(0, utf8_length(behind[0]))));
-    size_t slot = pair_slot(pair, mask);
-    while (joints[slot] != kNoPair && joints[slot] != pair) slot = (slot + 1) & mask;
-    joints[slot] = pair;
+    merges_.add_joint(character(before.substr(previous_start(before, before.size()))),
+                      character(behind.substr(0, utf8_length(behind[0]))));
   }
-  joints_ = std::move(joints);
-}
-
-size_t Bpe::merge(std::span<int32_t> symbols, BpeScratch& scratch) const {
-  return symbols.size() <= kShort ? merge_short(symbols, scratch) : merge_long(symbols, scratch);
-}
-
-size_t Bpe::merge_short(std::span<int32_t> symbols, BpeScratch& scratch) const {
-  std::vector<uint32_t>& ranks = scratch.ranks;  // of the pair that begins here
-  size_t count = symbols.size();
-  if (count < 2) return count;
-  ranks.resize(count - 1);
-  for (size_t i = 0; i + 1 < count; ++i) ranks[i] = merge_of(symbols[i], symbols[i + 1]).rank;
-  while (count > 1) {
-    size_t best = 0;
-    for (size_t i = 1; i + 1 < count; ++i)
-      if (ranks[i] < ranks[best]) best = i;
-    if (ranks[best] == kNoRank) break;
-    symbols[best] = merge_of(symbols[best], symbols[best + 1]).id;
-    std::copy(symbols.begin() + best + 2, symbols.begin() + count, symbols.begin() + best + 1);
-    std::copy(ranks.begin() + best + 1, ranks.begin() + (count - 1), ranks.begin() + best);
-    --count;
-    if (best + 1 < count) ranks[best] = merge_of(symbols[best], symbols[best + 1]).rank;
-    if (best > 0) ranks[best - 1] = merge_of(symbols[best - 1], symbols[best]).rank;
-  }
-  return count;
-}
-
-size_t Bpe::merge_long(std::span<int32_t> symbols, BpeScratch& scratch) const {
-  std::vector<uint64_t>& heap = scratch.heap;  // rank and position of a pair; the smallest on top
-  if (symbols.size() > INT32_MAX)
-    throw Error(Code::kInvalid, "tokenizer: a piece of {} symbols, less than 2^31 expected",
-                symbols.size());
-  const auto count = static_cast<int32_t>(symbols.size());
-  scratch.previous.resize(symbols.size());
-  scratch.next.resize(symbols.size());
-  heap.clear();
-  for (int32_t i = 0; i < count; ++i) {
-    scratch.previous[i] = i - 1;
-    scratch.next[i] = i + 1 < count ? i + 1 : -1;
-  }
-  const auto entry = [&](int32_t at) -> uint64_t {
-    const int32_t right = at < 0 ? -1 : scratch.next[at];
-    if (right < 0) return kNoPair;
-    const uint32_t rank = merge_of(symbols[at], symbols[right]).rank;
-    return rank == kNoRank ? kNoPair : uint64_t{rank} << 32 | static_cast<uint32_t>(at);
-  };
-  const auto push = [&](int32_t at) {
-    const uint64_t value = entry(at);
-    if (value == kNoPair) return;
-    heap.push_back(value);
-    std::push_heap(heap.begin(), heap.end(), std::greater<>());
-  };
-  for (int32_t i = 0; i + 1 < count; ++i)
-    if (const uint64_t value = entry(i); value != kNoPair) heap.push_back(value);
-  std::make_heap(heap.begin(), heap.end(), std::greater<>());
-  constexpr int32_t kGone = -1;
-  while (!heap.empty()) {
-    const uint64_t top = heap.front();
-    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
-    heap.pop_back();
-    const auto at = static_cast<int32_t>(top & 0xFFFFFFFFu);
-    // Entries go stale when a neighbour merges first.
-    if (symbols[at] == kGone || entry(at) != top) continue;
-    const int32_t right = scratch.next[at];
-    symbols[at] = merge_of(symbols[at], symbols[right]).id;
-    symbols[right] = kGone;
-    scratch.next[at] = scratch.next[right];
-    if (scratch.next[at] >= 0) scratch.previous[scratch.next[at]] = at;
-    push(at);
-    push(scratch.previous[at]);
-  }
-  return std::remove(symbols.begin(), symbols.end(), kGone) - symbols.begin();
 }
 
 void Bpe::encode(std::string_view piece, std::vector<int32_t>& out, BpeScratch& scratch) const {
@@ -283,18 +170,8 @@ void Bpe::encode(std::string_view piece, std::vector<int32_t>& out, BpeScratch& 
     }
   }
   split_into_symbols(piece, scratch);
-  const std::span<int32_t> symbols(scratch.symbols);
   const size_t before = out.size();
-  for (size_t begin = 0; begin < symbols.size();) {
-    size_t end = symbols.size();
-    if (end > kShort && !joints_.empty())
-      for (end = begin + 1; end < symbols.size(); ++end)
-        if (!may_join(symbols[end - 1], symbols[end])) break;
-    const std::span<int32_t> part = symbols.subspan(begin, end - begin);
-    const size_t left = merge(part, scratch);
-    out.insert(out.end(), part.begin(), part.begin() + left);
-    begin = end;
-  }
+  merges_.append_merged(scratch.symbols, out, scratch.merging);
   if (whole != Vocabulary::kNone) {
     const bool alone = out.size() == before + 1 && out.back() == whole;
     whole_[whole].store(alone ? 1 : 2, std::memory_order_relaxed);

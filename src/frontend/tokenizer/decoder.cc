@@ -10,6 +10,8 @@ namespace flare::frontend::tokenizer {
 
 namespace {
 
+constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
+
 // Gathers parts until the piece is whole. Then `text` is the piece, kept in `storage` if need be.
 bool gather(std::string& parts, std::string_view& text, bool ends, std::string& storage) {
   if (ends && parts.empty()) return true;
@@ -175,6 +177,11 @@ std::string Decoder::bytes_inside(std::string_view spelling) const {
       replace_all(text, suffix->suffix, " ");
     } else if (const auto* words = std::get_if<WordPieceDecoder>(&stage)) {
       text = word_piece(*words, text, false);
+    } else if (const auto* pieces = std::get_if<SentencePieceDecoder>(&stage)) {
+      if (text == pieces->unknown_piece) return pieces->unknown_surface;
+      const int byte = pieces->byte_fallback ? byte_of_token(text) : -1;
+      if (byte >= 0) return std::string(1, static_cast<char>(byte));
+      replace_all(text, kSpaceMark, " ");
     } else if (const auto* ctc = std::get_if<CtcDecoder>(&stage)) {
       text = without_padding(*ctc, text);
     } else {
@@ -209,6 +216,8 @@ void DecodeStream::flush(size_t at, std::string& out) {
     flush_bytes(at, out);
   } else if (std::holds_alternative<FuseDecoder>(stage)) {
     feed(at + 1, {}, true, out);
+  } else if (std::holds_alternative<SentencePieceDecoder>(stage)) {
+    flush_characters(at, true, out);
   } else if (std::holds_alternative<SuffixDecoder>(stage)) {
     flush_suffixed(at, {}, out);
   }
@@ -366,6 +375,52 @@ void DecodeStream::run(const CtcDecoder& decoder, size_t at, std::string_view te
   state.begun = true;
   const std::string piece = without_padding(decoder, text);
   if (!piece.empty()) feed(at + 1, piece, true, out);
+}
+
+void DecodeStream::flush_characters(size_t at, bool run_ends, std::string& out) {
+  State& state = states_[at];
+  std::string& bytes = state.held;
+  std::string ready;
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const Utf8Part part = utf8_part(bytes, done);
+    if (part.kind == Utf8Part::kIncomplete && !run_ends) break;
+    const bool whole = part.kind == Utf8Part::kCharacter;
+    ready += whole ? std::string_view(bytes).substr(done, part.bytes) : kReplacementCharacter;
+    done += whole ? part.bytes : 1;
+  }
+  bytes.erase(0, done);
+  if (ready.empty()) return;
+  state.begun = true;
+  feed(at + 1, ready, true, out);
+}
+
+// `begun`: the text has something; `cut`: the piece before lost the space in front of the text.
+void DecodeStream::run(const SentencePieceDecoder& decoder, size_t at, std::string_view text,
+                       bool ends, std::string& out) {
+  State& state = states_[at];
+  std::string storage;
+  if (!gather(state.parts, text, ends, storage)) return;
+  const int byte = decoder.byte_fallback ? byte_of_token(text) : -1;
+  if (byte >= 0) {
+    state.held += static_cast<char>(byte);
+    return flush_characters(at, false, out);
+  }
+  flush_characters(at, true, out);
+  state.front_done |= state.begun || state.cut > 0;
+  state.cut = 0;
+  std::string piece(text);
+  if (text == decoder.unknown_piece) {
+    piece = decoder.unknown_surface;
+  } else {
+    if (!state.front_done && decoder.drops_first && text.starts_with(kSpaceMark)) {
+      piece.erase(0, kSpaceMark.size());
+      state.cut = decoder.drops_all ? 0 : 1;
+    }
+    replace_all(piece, kSpaceMark, " ");
+  }
+  state.begun |= !piece.empty();
+  feed(at + 1, piece, true, out);
 }
 
 void DecodeStream::run(const JoinDecoder&, size_t at, std::string_view text, bool ends,

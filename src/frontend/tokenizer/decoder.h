@@ -43,17 +43,25 @@ struct CtcDecoder {
   std::string pad, word_delimiter;
   bool cleanup;  // as above, and delimiters become spaces
 };
+// What the SentencePiece library does.
+struct SentencePieceDecoder {
+  std::string unknown_piece, unknown_surface;
+  bool byte_fallback;
+  bool drops_first;  // the space in front of the text
+  bool drops_all;    // all spaces there
+};
 // What a file without decoder does: a space between pieces.
 struct JoinDecoder {};
 
 // A chain of stages. Immutable; any number of DecodeStreams may run on it.
 class Decoder {
  public:
-  using Stage =
-      std::variant<ByteLevelDecoder, ByteFallbackDecoder, FuseDecoder, StripDecoder, ReplaceDecoder,
-                   MetaspaceDecoder, SuffixDecoder, WordPieceDecoder, CtcDecoder, JoinDecoder>;
+  using Stage = std::variant<ByteLevelDecoder, ByteFallbackDecoder, FuseDecoder, StripDecoder,
+                             ReplaceDecoder, MetaspaceDecoder, SuffixDecoder, WordPieceDecoder,
+                             CtcDecoder, SentencePieceDecoder, JoinDecoder>;
 
   Decoder();  // joins with spaces
+  explicit Decoder(SentencePieceDecoder stage) { stages_.push_back(std::move(stage)); }
   static Decoder from_json(const Component& component);
 
   const std::vector<Stage>& stages() const { return stages_; }
@@ -101,8 +109,13 @@ class DecodeStream {
   void run(const SuffixDecoder&, size_t at, std::string_view text, bool ends, std::string& out);
   void run(const WordPieceDecoder&, size_t at, std::string_view text, bool ends, std::string& out);
   void run(const CtcDecoder&, size_t at, std::string_view text, bool ends, std::string& out);
+  void run(const SentencePieceDecoder&, size_t at, std::string_view text, bool ends,
+           std::string& out);
   void run(const JoinDecoder&, size_t at, std::string_view text, bool ends, std::string& out);
   void flush_bytes(size_t at, std::string& out);
+  // Passes on the characters of held bytes, U+FFFD for each byte of none; at the end of their run
+  // for a cut one, too.
+  void flush_characters(size_t at, bool run_ends, std::string& out);
   void flush_suffixed(size_t at, std::string_view separator, std::string& out);
 
   const Decoder* decoder_;

@@ -10,6 +10,7 @@
 #include "frontend/tokenizer/normalizer.h"
 #include "frontend/tokenizer/post_processor.h"
 #include "frontend/tokenizer/pre_tokenizer.h"
+#include "frontend/tokenizer/sentencepiece.h"
 #include "frontend/tokenizer/unicode.h"
 
 namespace flare::frontend {
@@ -88,20 +89,21 @@ std::vector<Interval> template_intervals(std::string_view marks) {
 struct Tokenizer::Impl {
   std::optional<Normalizer> normalizer;
   std::optional<PreTokenizer> pre_tokenizer;
-  Model model;
+  std::optional<Model> model;  // one of these two
+  std::optional<SentencePiece> sentencepiece;
   AddedTokens added;
   PostProcessor post_processor;
   Decoder decoder;
   int32_t id_limit = 0;
 
   Impl(const Component& root, const std::vector<std::string_view>* marker_texts)
-      : model(root.object("model")) {
+      : model(std::in_place, root.object("model")) {
     normalizer = read_optional<Normalizer>(root, "normalizer");
     pre_tokenizer = read_optional<PreTokenizer>(root, "pre_tokenizer");
     if (const Json* list = root.find("added_tokens"))
-      added = AddedTokens(*list, root.path_of("added_tokens"), model.vocabulary(),
+      added = AddedTokens(*list, root.path_of("added_tokens"), vocabulary(),
                           normalizer ? &*normalizer : nullptr, marker_texts);
-    id_limit = model.vocabulary().id_limit();
+    id_limit = vocabulary().id_limit();
     for (const AddedToken& token : added.tokens()) id_limit = std::max(id_limit, token.id + 1);
     if (auto read = read_optional<PostProcessor>(root, "post_processor"))
       post_processor = std::move(*read);
@@ -117,10 +119,42 @@ struct Tokenizer::Impl {
     if (auto read = read_optional<Decoder>(root, "decoder")) decoder = std::move(*read);
   }
 
+  Impl(const SentencePieceFile& file, std::string_view where,
+       const std::vector<std::string_view>* marker_texts, SentencePieceOptions options)
+      : sentencepiece(std::in_place, file, where) {
+    std::vector<AddedToken> tokens;
+    id_limit = vocabulary().id_limit();
+    for (int32_t id = 0; id < id_limit; ++id) {
+      const PieceType type = sentencepiece->type(id);
+      if (type != PieceType::kControl && type != PieceType::kUserDefined) continue;
+      AddedToken token;
+      token.id = id;
+      token.content = vocabulary().spelling(id);
+      token.special = type == PieceType::kControl;
+      tokens.push_back(std::move(token));
+    }
+    added = AddedTokens(std::move(tokens), marker_texts);
+    for (const AddedToken& token : added.tokens())
+      if (token.structural) sentencepiece->set_structural(token.id);
+    const auto control = [&](int32_t id) {
+      return id >= 0 && id < id_limit && sentencepiece->type(id) == PieceType::kControl;
+    };
+    if (options.add_bos && control(file.bos_id)) post_processor.prefix = {file.bos_id};
+    if (options.add_eos && control(file.eos_id)) post_processor.suffix = {file.eos_id};
+    decoder = Decoder(SentencePieceDecoder{
+        std::string(vocabulary().spelling(sentencepiece->unknown_id())), file.unknown_surface,
+        file.byte_fallback, file.rules.add_dummy_prefix || file.rules.remove_extra_spaces,
+        file.rules.remove_extra_spaces});
+  }
+
+  const Vocabulary& vocabulary() const {
+    return model ? model->vocabulary() : sentencepiece->vocabulary();
+  }
+
   // Spelling of an id in use.
   std::optional<std::string_view> spelling(int32_t id) const {
     if (const AddedToken* token = added.find(id)) return token->content;
-    if (model.vocabulary().used(id)) return model.vocabulary().spelling(id);
+    if (vocabulary().used(id)) return vocabulary().spelling(id);
     return std::nullopt;
   }
   bool is_special(int32_t id) const {
@@ -130,8 +164,8 @@ struct Tokenizer::Impl {
   void push(int32_t id, bool skip_special, DecodeStream& stream, std::string& out) const {
     if (const AddedToken* token = added.find(id)) {
       if (!skip_special || !token->special) stream.push(token->decoded, out);
-    } else if (model.vocabulary().used(id)) {
-      stream.push(model.vocabulary().spelling(id), out);
+    } else if (vocabulary().used(id)) {
+      stream.push(vocabulary().spelling(id), out);
     }
   }
 
@@ -150,6 +184,7 @@ class Tokenizer::Impl::Encoding {
     if (!parse_special) {
       NormalizedText whole;
       whole.text = text;
+      if (impl_.sentencepiece) whole.caller.assign(text.size(), '\1');
       encode_part(std::move(whole), true);
       return;
     }
@@ -160,7 +195,7 @@ class Tokenizer::Impl::Encoding {
       size_t begin = 0;
       for (const MarkedText::Run& run : marks->runs()) {
         if (run.origin == Origin::kTemplate) by_template.push_back({begin, run.end});
-        if (impl_.added.any_normalized())
+        if (impl_.added.any_normalized() || impl_.sentencepiece)
           caller.append(run.end - begin, run.origin == Origin::kCaller ? '\1' : '\0');
         begin = run.end;
       }
@@ -181,6 +216,8 @@ class Tokenizer::Impl::Encoding {
  private:
   // Text between tokens that match as written.
   void encode_part(NormalizedText part, bool starts_input) {
+    if (impl_.sentencepiece)
+      return impl_.sentencepiece->encode(part.text, part.caller, out_, sentencepiece_scratch_);
     const bool marked = !part.caller.empty();
     if (impl_.normalizer) impl_.normalizer->apply(part, scratch_);
     starts_input &= part.front_kept;
@@ -208,7 +245,7 @@ class Tokenizer::Impl::Encoding {
     buffer.starts_input = starts_input;
     if (impl_.pre_tokenizer) impl_.pre_tokenizer->apply(buffer, scratch_);
     for (const Piece& piece : buffer.pieces)
-      impl_.model.encode(buffer.view(piece), out_, model_scratch_);
+      impl_.model->encode(buffer.view(piece), out_, model_scratch_);
   }
 
   const Impl& impl_;
@@ -216,6 +253,7 @@ class Tokenizer::Impl::Encoding {
   bool parse_special_ = true;
   MatchScratch scratch_;
   ModelScratch model_scratch_;
+  SentencePieceScratch sentencepiece_scratch_;
 };
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -237,6 +275,13 @@ Tokenizer Tokenizer::read(std::string_view tokenizer_json, std::string_view wher
   const Json json = parse(tokenizer_json, where);
   return Tokenizer(
       std::make_unique<Impl>(Component(json, fmt::format("{}: ", where)), marker_texts));
+}
+
+Tokenizer Tokenizer::from_sentencepiece(std::string_view bytes, std::string_view where,
+                                        const std::vector<std::string_view>* marker_texts,
+                                        SentencePieceOptions options) {
+  const SentencePieceFile file = SentencePieceFile::read(bytes, where);
+  return Tokenizer(std::make_unique<Impl>(file, where, marker_texts, options));
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
@@ -290,13 +335,13 @@ std::string_view Tokenizer::token_text(int32_t id) const {
 
 std::string Tokenizer::token_bytes(int32_t id) const {
   if (const AddedToken* token = impl_->added.find(id)) return token->content;
-  if (!impl_->model.vocabulary().used(id)) return "";
-  return impl_->decoder.bytes_inside(impl_->model.vocabulary().spelling(id));
+  if (!impl_->vocabulary().used(id)) return "";
+  return impl_->decoder.bytes_inside(impl_->vocabulary().spelling(id));
 }
 
 std::optional<int32_t> Tokenizer::token_id(std::string_view content) const {
   if (const AddedToken* token = impl_->added.find(content)) return token->id;
-  const int32_t id = impl_->model.vocabulary().find(content);
+  const int32_t id = impl_->vocabulary().find(content);
   if (id == Vocabulary::kNone) return std::nullopt;
   return id;
 }

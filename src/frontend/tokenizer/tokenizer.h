@@ -30,6 +30,20 @@ class Tokenizer {
   // counterpart, as </x> is that of <x>. Without texts, as above, all are.
   static Tokenizer from_json(std::string_view tokenizer_json, std::string_view where,
                              const std::vector<std::string_view>& marker_texts);
+  // A SentencePiece .model file; `marker_texts` may be nullptr. Encoding is that of the library.
+  // Control pieces are special tokens: they match in text that may have them, each part between
+  // them is normalised by itself. User-defined pieces match by the model's own rules, but
+  // structural ones only where the template wrote them, and not without `parse_special`.
+  struct SentencePieceOptions {
+    bool add_bos = true;  // add_special_tokens puts the bos piece in front, if there is one
+    bool add_eos = false;
+  };
+  static Tokenizer from_sentencepiece(std::string_view bytes, std::string_view where,
+                                      const std::vector<std::string_view>* marker_texts,
+                                      SentencePieceOptions options);
+  static Tokenizer from_sentencepiece(std::string_view bytes, std::string_view where) {
+    return from_sentencepiece(bytes, where, nullptr, {});
+  }
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();

@@ -75,7 +75,7 @@ void Unigram::encode(std::string_view piece, std::vector<int32_t>& out,
     append_unknown(piece.substr(unknown_begin, end - unknown_begin), out);
     unknown_begin = std::string_view::npos;
   };
-  best_segmentation(
+  best_segmentation<double>(
       piece, trie_, scratch,
       [&](double so_far, size_t, int32_t id, size_t) -> std::optional<double> {
         return scores_[id] + so_far;

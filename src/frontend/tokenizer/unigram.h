@@ -36,7 +36,8 @@ inline constexpr double kUnknownPenalty = 10;
 // unknown_id() its id. Where candidates are equal the one that was found first stays. Takes time
 // in proportion to the text and the length of pieces, and memory for the longest stretch that
 // overlapping pieces cover.
-template <typename Candidate, typename Unknown, typename UnknownId, typename Emit>
+// Total is the type in which sums are kept.
+template <typename Total, typename Candidate, typename Unknown, typename UnknownId, typename Emit>
 void best_segmentation(std::string_view text, const PieceTrie& trie, UnigramScratch& scratch,
                        Candidate&& candidate, Unknown&& unknown, UnknownId&& unknown_id,
                        Emit&& emit) {
@@ -48,7 +49,7 @@ void best_segmentation(std::string_view text, const PieceTrie& trie, UnigramScra
     UnigramNode& node = nodes[end - base];
     if (node.start != UnigramNode::kUnreached && !(score > node.score)) return;
     node.id = id();
-    node.score = score;
+    node.score = static_cast<Total>(score);
     node.start = static_cast<uint32_t>(at - base);
   };
   // Everything up to the last node is decided: no piece reaches over it.

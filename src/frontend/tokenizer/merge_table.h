@@ -1,0 +1,66 @@
+// Merges of byte-pair encoding: which two symbols join to which, and carrying that out.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace flare::frontend::tokenizer {
+
+// Working memory of merging; confined to one thread.
+struct MergeScratch {
+  std::vector<uint32_t> ranks;
+  std::vector<int32_t> previous, next;
+  std::vector<uint64_t> heap;
+};
+
+// Immutable once filled.
+class MergeTable {
+ public:
+  static constexpr uint32_t kNoRank = ~uint32_t{0};
+  struct Merge {
+    uint64_t pair = kNoPair;
+    uint32_t rank = kNoRank;  // the lowest goes first; among equals the leftmost
+    int32_t id = 0;
+
+    int32_t left() const { return static_cast<int32_t>(pair >> 32); }
+    int32_t right() const { return static_cast<int32_t>(pair & 0xFFFFFFFFu); }
+  };
+
+  MergeTable() : MergeTable(0) {}
+  // Room for `count` different merges.
+  explicit MergeTable(size_t count);
+
+  // The last of equal pairs stays. Symbols are not negative.
+  void add(int32_t left, int32_t right, uint32_t rank, int32_t id);
+  // The merge of a pair; its rank is kNoRank if there is none.
+  const Merge& find(int32_t left, int32_t right) const;
+  // All places; those without a merge have rank kNoRank.
+  std::span<const Merge> merges() const { return merges_; }
+
+  // Says that texts may only be joined where one symbol of add_joint() meets the other, for every
+  // merge: between others a long list of symbols is cut, since no token reaches over that place.
+  // This is what keeps vocabularies without pre-tokenizer fast.
+  void use_joints() { joints_.assign(merges_.size(), kNoPair); }
+  void add_joint(int32_t left, int32_t right);
+  void forget_joints() { joints_.clear(); }
+
+  // Appends what is left of the symbols, which are changed, after all merges. Negative symbols
+  // merge with nothing.
+  void append_merged(std::span<int32_t> symbols, std::vector<int32_t>& out,
+                     MergeScratch& scratch) const;
+
+ private:
+  static constexpr uint64_t kNoPair = ~uint64_t{0};
+
+  bool may_join(int32_t left, int32_t right) const;
+  // All merge symbols in place and return how many are left.
+  size_t merge(std::span<int32_t> symbols, MergeScratch& scratch) const;
+  size_t merge_short(std::span<int32_t> symbols, MergeScratch& scratch) const;
+  size_t merge_long(std::span<int32_t> symbols, MergeScratch& scratch) const;
+
+  std::vector<Merge> merges_;     // open addressing, a power of two, at most half full
+  std::vector<uint64_t> joints_;  // the same; empty if not used
+};
+
+}  // namespace flare::frontend::tokenizer
