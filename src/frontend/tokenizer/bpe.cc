@@ -16,12 +16,16 @@ Bpe::Bpe(const Component& component)
       ignore_merges_(component.flag_or("ignore_merges", false)) {
   if (component.find("unk_token") != nullptr) unk_token_ = component.text("unk_token");
   read_merges(component);
-  for (int c = 0; c < 128; ++c) {
-    const char text = static_cast<char>(c);
-    ascii_[c] = vocabulary_.find({&text, 1});
+  for (char32_t c = 0; c < small_.size(); ++c) {
+    std::string text;
+    append_utf8(text, c);
+    small_[c] = vocabulary_.find(text);
   }
   for (int b = 0; b < 256; ++b) byte_tokens_[b] = vocabulary_.find(fmt::format("<0x{:02X}>", b));
-  find_joints();
+  // Words of byte-level vocabularies are rarely longer, and need no cutting if they are not runs.
+  constexpr size_t kLongWord = 128;
+  long_piece_ = vocabulary_.find("\u2581") != Vocabulary::kNone ? PieceCache::kMaxBytes : kLongWord;
+  lazy_joints_ = std::make_unique<LazyJoints>();
   whole_ = std::make_unique<std::atomic<uint8_t>[]>(vocabulary_.id_limit());
 }
 
@@ -92,8 +96,8 @@ int32_t Bpe::character_id(std::string_view character, bool first, bool last,
                           BpeScratch& scratch) const {
   const bool decorated = (!first && !prefix_.empty()) || (last && !suffix_.empty());
   if (!decorated) {
-    const auto lead = static_cast<uint8_t>(character[0]);
-    const int32_t id = lead < 0x80 ? ascii_[lead] : vocabulary_.find(character);
+    const int32_t id = character.size() <= 2 ? small_[decode_at(character, 0).code_point]
+                                             : vocabulary_.find(character);
     if (id == Vocabulary::kNone) scratch.spelling = character;
     return id;
   }
@@ -130,34 +134,42 @@ void Bpe::split_into_symbols(std::string_view piece, BpeScratch& scratch) const 
 
 // By induction a merged token spells its characters, so that the ends of both sides tell over
 // which pair of characters a merge reaches. Byte tokens and unk spell something else.
-void Bpe::find_joints() {
+void Bpe::find_joints() const {
   if (!prefix_.empty() || !suffix_.empty()) return;
-  const int32_t unknown = unk_token_ ? vocabulary_.find(*unk_token_) : Vocabulary::kNone;
-  const auto odd = [&](int32_t id) {
-    const std::string_view spelling = vocabulary_.spelling(id);
-    return id == unknown || spelling.empty() ||
-           (byte_fallback_ && spelling.starts_with("<0x") &&
-            std::find(byte_tokens_.begin(), byte_tokens_.end(), id) != byte_tokens_.end());
-  };
-  // Ids of the characters of one and two bytes, looked up once each.
-  constexpr int32_t kUnread = Vocabulary::kNone - 1;
-  std::vector<int32_t> ids(0x800, kUnread);
-  const auto character = [&](std::string_view text) {
-    if (text.size() > 2) return vocabulary_.find(text);
-    int32_t& id = ids[decode_at(text, 0).code_point];
-    if (id == kUnread) id = vocabulary_.find(text);
-    return id;
-  };
-  merges_.use_joints();
+  // Unknown characters must leave nothing behind that a later part could see.
+  const bool all_bytes = byte_fallback_ && std::find(byte_tokens_.begin(), byte_tokens_.end(),
+                                                     Vocabulary::kNone) == byte_tokens_.end();
+  if (unk_token_ && !all_bytes) return;
+  std::vector<uint8_t> odd(vocabulary_.id_limit());
+  for (int32_t id = 0; id < vocabulary_.id_limit(); ++id)
+    odd[id] = vocabulary_.spelling(id).empty();
+  if (byte_fallback_)
+    for (const int32_t id : byte_tokens_)
+      if (id != Vocabulary::kNone) odd[id] = 1;
+  size_t count = 0;
   for (const MergeTable::Merge& merge : merges_.merges()) {
     if (merge.rank == MergeTable::kNoRank) continue;
-    const int32_t left = merge.left(), right = merge.right();
-    if (odd(left) || odd(right)) return merges_.forget_joints();
-    const std::string_view before = vocabulary_.spelling(left);
-    const std::string_view behind = vocabulary_.spelling(right);
-    merges_.add_joint(character(before.substr(previous_start(before, before.size()))),
-                      character(behind.substr(0, utf8_length(behind[0]))));
+    if (odd[merge.left()] || odd[merge.right()]) return;
+    ++count;
   }
+  Joints& joints = lazy_joints_->joints.emplace(count);
+  for (const MergeTable::Merge& merge : merges_.merges()) {
+    if (merge.rank == MergeTable::kNoRank) continue;
+    const std::string_view before = vocabulary_.spelling(merge.left());
+    const std::string_view behind = vocabulary_.spelling(merge.right());
+    joints.add(decode_at(before, previous_start(before, before.size())).code_point,
+               decode_at(behind, 0).code_point);
+  }
+}
+
+const Joints* Bpe::joints() const {
+  std::call_once(lazy_joints_->once, [this] { find_joints(); });
+  return lazy_joints_->joints ? &*lazy_joints_->joints : nullptr;
+}
+
+void Bpe::encode_part(std::string_view part, std::vector<int32_t>& out, BpeScratch& scratch) const {
+  split_into_symbols(part, scratch);
+  merges_.append_merged(scratch.symbols, out, scratch.merging);
 }
 
 void Bpe::encode(std::string_view piece, std::vector<int32_t>& out, BpeScratch& scratch) const {
@@ -169,9 +181,20 @@ void Bpe::encode(std::string_view piece, std::vector<int32_t>& out, BpeScratch& 
       return;
     }
   }
-  split_into_symbols(piece, scratch);
   const size_t before = out.size();
-  merges_.append_merged(scratch.symbols, out, scratch.merging);
+  const Joints* const joints = piece.size() > long_piece_ ? this->joints() : nullptr;
+  if (joints == nullptr) encode_part(piece, out, scratch);
+  for (size_t begin = 0; joints != nullptr && begin < piece.size();) {
+    const size_t end = joints->end_of_part(piece, begin);
+    const std::string_view part = piece.substr(begin, end - begin);
+    begin = end;
+    const bool is_short = part.size() <= PieceCache::kMaxBytes;
+    const uint64_t hash = is_short ? hash_of(part) : 0;
+    if (is_short && scratch.parts.append(part, hash, out)) continue;
+    const size_t first = out.size();
+    encode_part(part, out, scratch);
+    if (is_short) scratch.parts.put(part, hash, std::span(out).subspan(first));
+  }
   if (whole != Vocabulary::kNone) {
     const bool alone = out.size() == before + 1 && out.back() == whole;
     whole_[whole].store(alone ? 1 : 2, std::memory_order_relaxed);

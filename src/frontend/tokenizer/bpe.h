@@ -4,13 +4,16 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "frontend/tokenizer/component.h"
+#include "frontend/tokenizer/joints.h"
 #include "frontend/tokenizer/merge_table.h"
+#include "frontend/tokenizer/piece_cache.h"
 #include "frontend/tokenizer/vocabulary.h"
 
 namespace flare::frontend::tokenizer {
@@ -19,10 +22,11 @@ namespace flare::frontend::tokenizer {
 struct BpeScratch {
   std::vector<int32_t> symbols;
   MergeScratch merging;
+  PieceCache parts;
   std::string spelling;
 };
 
-// Immutable but for a cache of single bits that any thread may set.
+// Immutable but for what any thread may find out about it.
 class Bpe {
  public:
   explicit Bpe(const Component& component);
@@ -34,7 +38,11 @@ class Bpe {
 
  private:
   void read_merges(const Component& component);
-  void find_joints();
+  void find_joints() const;
+  // Parts between which no merge reaches are encoded each by itself: what keeps vocabularies
+  // without pre-tokenizer fast. nullptr where symbols are not plain characters.
+  const Joints* joints() const;
+  void encode_part(std::string_view part, std::vector<int32_t>& out, BpeScratch& scratch) const;
   // Returns the id of the joined token; `guess` is what it may be.
   int32_t add_merge(std::string_view left, std::string_view right, uint32_t rank, int32_t guess,
                     std::string_view where);
@@ -48,11 +56,17 @@ class Bpe {
 
   Vocabulary vocabulary_;
   MergeTable merges_;
-  std::array<int32_t, 128> ascii_;
+  std::array<int32_t, 0x800> small_;  // ids of characters of one and two bytes
   std::array<int32_t, 256> byte_tokens_;
   std::optional<std::string> unk_token_;
   std::string prefix_, suffix_;  // continuing_subword_prefix, end_of_word_suffix
   bool fuse_unk_, byte_fallback_, ignore_merges_;
+  size_t long_piece_;  // bytes beyond which looking for parts is worth it
+  struct LazyJoints {
+    std::once_flag once;
+    std::optional<Joints> joints;
+  };
+  std::unique_ptr<LazyJoints> lazy_joints_;
   // For each id whether merging its spelling gives the id alone: 0 unknown, 1 yes, 2 no. A
   // pure function of the model, so that racing writers agree.
   std::unique_ptr<std::atomic<uint8_t>[]> whole_;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 
 #include "base/error.h"
 
@@ -97,49 +96,130 @@ size_t MergeTable::merge_short(std::span<int32_t> symbols, MergeScratch& scratch
   return count;
 }
 
+// The pairs of a long list, by rank and then by place. Places of one rank that come in ascending
+// order are one batch, and only the next of each batch is in the heap: runs of one character, which
+// make few batches, cost no search.
+class MergeTable::Queue {
+ public:
+  explicit Queue(MergeScratch& scratch) : scratch_(scratch) {
+    scratch_.heap.clear();
+    scratch_.batches.clear();
+    scratch_.links.clear();
+  }
+
+  void push(uint32_t rank, int32_t at) {
+    const auto link = static_cast<uint32_t>(scratch_.links.size());
+    scratch_.links.push_back({at, kFree});
+    for (uint32_t& slot : open_) {
+      if (slot == kFree) break;
+      MergeScratch::Batch& batch = scratch_.batches[slot];
+      if (batch.rank != rank) continue;
+      if (scratch_.links[batch.last].place < at) {
+        scratch_.links[batch.last].next = link;
+        batch.last = link;
+        return;
+      }
+      slot = new_batch(rank, link, at);
+      return;
+    }
+    std::rotate(std::begin(open_), std::end(open_) - 1, std::end(open_));
+    open_[0] = new_batch(rank, link, at);
+  }
+
+  // Takes the first pair away; false if there is none.
+  bool pop(uint32_t& rank, int32_t& at) {
+    std::vector<MergeScratch::Entry>& heap = scratch_.heap;
+    if (heap.empty()) return false;
+    rank = static_cast<uint32_t>(heap[0].key >> 32);
+    at = static_cast<int32_t>(heap[0].key & 0xFFFFFFFFu);
+    MergeScratch::Batch& batch = scratch_.batches[heap[0].batch];
+    batch.first = scratch_.links[batch.first].next;
+    if (batch.first == kFree) {
+      batch.rank = kNoRank;  // closed: nothing is added any more
+      heap[0] = heap.back();
+      heap.pop_back();
+    } else {
+      heap[0].key = key(rank, scratch_.links[batch.first].place);
+    }
+    if (!heap.empty()) sink();
+    return true;
+  }
+
+ private:
+  static constexpr uint32_t kFree = ~uint32_t{0};
+  static uint64_t key(uint32_t rank, int32_t at) {
+    return uint64_t{rank} << 32 | static_cast<uint32_t>(at);
+  }
+
+  uint32_t new_batch(uint32_t rank, uint32_t link, int32_t at) {
+    const auto out = static_cast<uint32_t>(scratch_.batches.size());
+    scratch_.batches.push_back({rank, link, link});
+    std::vector<MergeScratch::Entry>& heap = scratch_.heap;
+    heap.push_back({key(rank, at), out});
+    size_t i = heap.size() - 1;
+    while (i > 0 && heap[(i - 1) / 2].key > heap[i].key) {
+      std::swap(heap[(i - 1) / 2], heap[i]);
+      i = (i - 1) / 2;
+    }
+    return out;
+  }
+  void sink() {
+    std::vector<MergeScratch::Entry>& heap = scratch_.heap;
+    const MergeScratch::Entry moved = heap[0];
+    size_t i = 0;
+    for (size_t child; (child = 2 * i + 1) < heap.size(); i = child) {
+      if (child + 1 < heap.size() && heap[child + 1].key < heap[child].key) ++child;
+      if (moved.key <= heap[child].key) break;
+      heap[i] = heap[child];
+    }
+    heap[i] = moved;
+  }
+
+  MergeScratch& scratch_;
+  uint32_t open_[4] = {kFree, kFree, kFree, kFree};  // batches that may grow, newest first
+};
+
 size_t MergeTable::merge_long(std::span<int32_t> symbols, MergeScratch& scratch) const {
-  std::vector<uint64_t>& heap = scratch.heap;  // rank and position of a pair; the smallest on top
   if (symbols.size() > INT32_MAX)
     throw Error(Code::kInvalid, "tokenizer: a piece of {} symbols, less than 2^31 expected",
                 symbols.size());
+  constexpr int32_t kGone = INT32_MIN;
   const auto count = static_cast<int32_t>(symbols.size());
+  std::vector<MergeScratch::Pair>& pairs = scratch.pairs;  // the pair that begins here
+  pairs.resize(symbols.size());
   scratch.previous.resize(symbols.size());
   scratch.next.resize(symbols.size());
-  heap.clear();
+  Queue queue(scratch);
+  const auto renew = [&](int32_t at) {
+    const int32_t right = scratch.next[at];
+    pairs[at].rank = kNoRank;
+    if (right < 0) return;
+    const Merge& merge = find(symbols[at], symbols[right]);
+    pairs[at] = {merge.rank, merge.id};
+    if (merge.rank != kNoRank) queue.push(merge.rank, at);
+  };
   for (int32_t i = 0; i < count; ++i) {
     scratch.previous[i] = i - 1;
     scratch.next[i] = i + 1 < count ? i + 1 : -1;
+    renew(i);
   }
-  const auto entry = [&](int32_t at) -> uint64_t {
-    const int32_t right = at < 0 ? -1 : scratch.next[at];
-    if (right < 0) return kNoPair;
-    const uint32_t rank = find(symbols[at], symbols[right]).rank;
-    return rank == kNoRank ? kNoPair : uint64_t{rank} << 32 | static_cast<uint32_t>(at);
-  };
-  const auto push = [&](int32_t at) {
-    const uint64_t value = entry(at);
-    if (value == kNoPair) return;
-    heap.push_back(value);
-    std::push_heap(heap.begin(), heap.end(), std::greater<>());
-  };
-  for (int32_t i = 0; i + 1 < count; ++i)
-    if (const uint64_t value = entry(i); value != kNoPair) heap.push_back(value);
-  std::make_heap(heap.begin(), heap.end(), std::greater<>());
-  constexpr int32_t kGone = INT32_MIN;
-  while (!heap.empty()) {
-    const uint64_t top = heap.front();
-    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
-    heap.pop_back();
-    const auto at = static_cast<int32_t>(top & 0xFFFFFFFFu);
-    // Entries go stale when a neighbour merges first.
-    if (symbols[at] == kGone || entry(at) != top) continue;
+  uint32_t rank = 0;
+  for (int32_t at = 0; queue.pop(rank, at);) {
+    if (pairs[at].rank != rank) continue;  // a neighbour merged first
     const int32_t right = scratch.next[at];
-    symbols[at] = find(symbols[at], symbols[right]).id;
+    symbols[at] = pairs[at].id;
     symbols[right] = kGone;
+    pairs[right].rank = kNoRank;
     scratch.next[at] = scratch.next[right];
     if (scratch.next[at] >= 0) scratch.previous[scratch.next[at]] = at;
-    push(at);
-    push(scratch.previous[at]);
+    renew(at);
+    if (scratch.previous[at] >= 0) renew(scratch.previous[at]);
+  }
+  constexpr size_t kKept = 1 << 16;  // what may stay for the next list
+  if (scratch.links.capacity() > kKept) {
+    scratch.links = {};
+    scratch.batches = {};
+    scratch.heap = {};
   }
   return std::remove(symbols.begin(), symbols.end(), kGone) - symbols.begin();
 }

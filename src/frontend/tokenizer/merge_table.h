@@ -11,7 +11,26 @@ namespace flare::frontend::tokenizer {
 struct MergeScratch {
   std::vector<uint32_t> ranks;
   std::vector<int32_t> previous, next;
-  std::vector<uint64_t> heap;
+  // Of long lists.
+  struct Pair {
+    uint32_t rank;
+    int32_t id;
+  };
+  struct Batch {
+    uint32_t rank, first, last;  // a list within `links`
+  };
+  struct Link {
+    int32_t place;
+    uint32_t next;
+  };
+  struct Entry {
+    uint64_t key;
+    uint32_t batch;
+  };
+  std::vector<Pair> pairs;
+  std::vector<Entry> heap;
+  std::vector<Batch> batches;
+  std::vector<Link> links;
 };
 
 // Immutable once filled.
@@ -58,6 +77,8 @@ class MergeTable {
   size_t merge(std::span<int32_t> symbols, MergeScratch& scratch) const;
   size_t merge_short(std::span<int32_t> symbols, MergeScratch& scratch) const;
   size_t merge_long(std::span<int32_t> symbols, MergeScratch& scratch) const;
+
+  class Queue;
 
   std::vector<Merge> merges_;     // open addressing, a power of two, at most half full
   std::vector<uint64_t> joints_;  // the same; empty if not used

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "frontend/tokenizer/bpe.h"
+#include "frontend/tokenizer/piece_cache.h"
 #include "frontend/tokenizer/unigram.h"
 #include "frontend/tokenizer/word_models.h"
 
@@ -13,6 +14,7 @@ namespace flare::frontend::tokenizer {
 
 // Working memory of every kind; confined to one thread.
 struct ModelScratch {
+  PieceCache cache;
   BpeScratch bpe;
   UnigramScratch unigram;
 };

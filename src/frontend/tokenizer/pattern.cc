@@ -5,6 +5,7 @@
 #include <pcre2.h>
 
 #include "frontend/tokenizer/unicode.h"
+#include "frontend/tokenizer/word_matcher.h"
 
 namespace flare::frontend::tokenizer {
 
@@ -52,6 +53,7 @@ MatchScratch::~MatchScratch() = default;
 
 struct Pattern::Impl {
   std::string literal;
+  WordMatcher words = nullptr;
   pcre2_code* code = nullptr;
   bool jit = false;
   std::string name;  // for errors
@@ -75,11 +77,13 @@ Pattern Pattern::literal(std::string text) {
   return Pattern(std::move(impl));
 }
 
-Pattern Pattern::regex(std::string_view expression, std::string_view where) {
+Pattern Pattern::regex(std::string_view expression, std::string_view where, bool by_engine) {
   if (expression.size() > kMaxExpression)
     throw Error(Code::kInvalid, "{}: {} bytes, at most {} expected", where, expression.size(),
                 kMaxExpression);
   auto impl = std::make_unique<Impl>();
+  if (!by_engine && (impl->words = find_word_matcher(expression)) != nullptr)
+    return Pattern(std::move(impl));
   const std::string translated = translate_regex(expression, where);
   int code = 0;
   size_t offset = 0;
@@ -110,6 +114,13 @@ Pattern Pattern::from_json(const Component& component) {
 
 bool Pattern::search(std::string_view text, size_t from, Match& match,
                      MatchScratch& scratch) const {
+  if (impl_->words != nullptr) {
+    for (; from < text.size(); from += utf8_length(text[from])) {
+      match = {from, impl_->words(text, from)};
+      if (match.end > match.begin) return true;
+    }
+    return false;
+  }
   if (impl_->code == nullptr) {
     match.begin = text.find(impl_->literal, from);
     match.end = match.begin + impl_->literal.size();

@@ -33,7 +33,8 @@ class Pattern {
  public:
   static Pattern literal(std::string text);
   // Oniguruma's syntax (Ruby flavour) as far as PCRE2 shares it; the rest is kInvalid.
-  static Pattern regex(std::string_view expression, std::string_view where);
+  // Well-known ones (word_matcher.h) do without the engine, unless it is asked for.
+  static Pattern regex(std::string_view expression, std::string_view where, bool by_engine = false);
   // {"String": …} or {"Regex": …}
   static Pattern from_json(const Component& component);
   Pattern(Pattern&&) noexcept;

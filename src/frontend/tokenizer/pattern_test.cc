@@ -2,9 +2,11 @@
 #include "frontend/tokenizer/pattern.h"
 
 #include <algorithm>
+#include <random>
 #include <vector>
 
 #include "frontend/tokenizer/tokenizer_golden.h"
+#include "frontend/tokenizer/word_matcher.h"
 
 namespace flare::frontend::tokenizer {
 namespace {
@@ -79,6 +81,72 @@ TEST(Pattern, ClassesHoldTheReferencesCodePoints) {
     EXPECT_EQ(matched("[^" + expression + "]").size(), rest) << complement;
   }
   EXPECT_EQ(seen, 22u);
+}
+
+// Where the hand-written matcher and the engine first differ; empty if nowhere.
+std::string difference(std::string_view expression, std::string_view text) {
+  const Spans ours = spans(Pattern::regex(expression, "test"), text);
+  const Spans theirs = spans(Pattern::regex(expression, "test", true), text);
+  if (ours == theirs) return "";
+  size_t i = 0;
+  while (i < ours.size() && i < theirs.size() && ours[i] == theirs[i]) ++i;
+  const auto show = [&](const Spans& list) {
+    if (i == list.size()) return std::string("the end");
+    return quote_json(text.substr(list[i].first, list[i].second - list[i].first));
+  };
+  return fmt::format("match {}: {} but the engine has {}", i, show(ours), show(theirs));
+}
+
+TEST(WordMatcher, EveryCodePointIsWhatTheEngineTakesItFor) {
+  for (const std::string_view expression : well_known_expressions()) {
+    ASSERT_NE(find_word_matcher(expression), nullptr);
+    // Alone, between letters, in front of a digit, behind a space.
+    for (const char* around : {"{}", "a{}b", " {}1", "A{}\n", "\u4E00{}."}) {
+      const std::string_view form = around;
+      const size_t gap = form.find("{}");
+      std::string text;
+      for (char32_t c = 0; c < 0x110000; ++c) {
+        if (c >= 0xD800 && c < 0xE000) continue;
+        text += form.substr(0, gap);
+        append_utf8(text, c);
+        text += form.substr(gap + 2);
+      }
+      EXPECT_EQ(difference(expression, text), "") << expression << " in " << around;
+    }
+  }
+}
+
+TEST(WordMatcher, RandomTextsAreCutAsTheEngineCutsThem) {
+  const std::vector<std::string_view> parts = {
+      "a",      "b",      "s",      "S",          "t",          "T",      "re",     "RE",
+      "ve",     "m",      "ll",     "d",          "'",          "'s",     "'LL",    "A",
+      "Z",      "\u01C5", " ",      " ",          "  ",         "\t",     "\n",     "\r",
+      "\r\n",   "\n\n",   "1",      "23",         "4567",       ".",      ",",      "/",
+      "//",     "!",      "-",      "_",          "\u017F",     "\u00E9", "\u0301", "\u0903",
+      "\u4E00", "\u3042", "\u30FC", "\u02B0",     "\u0660",     "\u00BD", "\u00A0", "\u2028",
+      "\u0085", "\u200B", "\u20AC", "\U0001F600", "\U0001D7CE", "\u10A0", "\u00AA", "<",
+      "|",      "\x01"};
+  const uint64_t seed = 31;
+  std::mt19937_64 random(seed);
+  std::string text;
+  for (int round = 0; round < 200; ++round) {
+    text.clear();
+    for (int k = 0; k < 400; ++k) {
+      const std::string_view part = parts[random() % parts.size()];
+      for (size_t n = random() % 8 == 0 ? 1 + random() % 6 : 1; n > 0; --n) text += part;
+    }
+    for (const std::string_view expression : well_known_expressions())
+      ASSERT_EQ(difference(expression, text), "")
+          << expression << " seed " << seed << " round " << round;
+  }
+}
+
+TEST(WordMatcher, TheCorpusIsCutAsTheEngineCutsIt) {
+  if (!std::filesystem::exists(golden::folder())) GTEST_SKIP() << "goldens not found";
+  std::string all;
+  for (const auto& [name, text] : golden::corpus()) all += text;
+  for (const std::string_view expression : well_known_expressions())
+    EXPECT_EQ(difference(expression, all), "") << expression;
 }
 
 TEST(Pattern, LiteralsAreNotExpressions) {

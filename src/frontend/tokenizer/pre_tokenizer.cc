@@ -152,14 +152,9 @@ void apply_kind(const ByteLevel& level, PieceBuffer& buffer, MatchScratch& scrat
     });
   }
   if (level.words) split_by_pattern(buffer, *level.words, SplitBehavior::kIsolated, false, scratch);
+  if (!level.rewrites) return;
   rewrite(buffer, [](std::string_view piece, bool, std::string& out) {
-    for (const char c : piece) {
-      const char32_t character = kBytes.character[static_cast<uint8_t>(c)];
-      if (character < 0x80)
-        out += static_cast<char>(character);
-      else
-        append_utf8(out, character);
-    }
+    append_characters_of_bytes(piece, out);
   });
 }
 
@@ -315,7 +310,7 @@ Metaspace Metaspace::from_json(const Component& component) {
 PreTokenizer PreTokenizer::from_json(const Component& component) {
   const std::string& type = component.type();
   if (type == "ByteLevel") {
-    ByteLevel level{component.flag_or("add_prefix_space", true), {}};
+    ByteLevel level{component.flag_or("add_prefix_space", true), {}, true};
     if (component.flag_or("use_regex", true))
       level.words = Pattern::regex(kGpt2Words, component.path());
     return {std::move(level)};
@@ -353,6 +348,24 @@ PreTokenizer PreTokenizer::from_json(const Component& component) {
 
 void PreTokenizer::apply(PieceBuffer& buffer, MatchScratch& scratch) const {
   std::visit([&](const auto& step) { apply_kind(step, buffer, scratch); }, kind);
+}
+
+bool PreTokenizer::leave_bytes() {
+  if (auto* sequence = std::get_if<PreTokenizerSequence>(&kind))
+    return !sequence->steps.empty() && sequence->steps.back().leave_bytes();
+  auto* level = std::get_if<ByteLevel>(&kind);
+  if (level != nullptr) level->rewrites = false;
+  return level != nullptr;
+}
+
+void append_characters_of_bytes(std::string_view bytes, std::string& out) {
+  for (const char c : bytes) {
+    const char32_t character = kBytes.character[static_cast<uint8_t>(c)];
+    if (character < 0x80)
+      out += static_cast<char>(character);
+    else
+      append_utf8(out, character);
+  }
 }
 
 char32_t character_of_byte(uint8_t byte) { return kBytes.character[byte]; }

@@ -34,6 +34,7 @@ enum class PrependScheme { kAlways, kFirst, kNever };
 struct ByteLevel {
   bool add_prefix_space;
   std::optional<Pattern> words;  // GPT-2's own expression, if use_regex
+  bool rewrites = true;          // else the bytes are left to who takes the pieces
 };
 struct Split {
   Pattern pattern;
@@ -79,8 +80,12 @@ struct PreTokenizer {
 
   static PreTokenizer from_json(const Component& component);
   void apply(PieceBuffer& buffer, MatchScratch& scratch) const;
+  // If the last step rewrites bytes as characters it no longer does so, and true is returned.
+  bool leave_bytes();
 };
 
+// Appends the characters of GPT-2's table that stand for the bytes of a text.
+void append_characters_of_bytes(std::string_view bytes, std::string& out);
 // The character of GPT-2's table that stands for a byte.
 char32_t character_of_byte(uint8_t byte);
 // The byte that a character of GPT-2's table stands for, or -1.

@@ -2,6 +2,7 @@
 #include "frontend/tokenizer/tokenizer.h"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 
 #include "frontend/tokenizer/added_tokens.h"
@@ -86,11 +87,24 @@ std::vector<Interval> template_intervals(std::string_view marks) {
 
 }  // namespace
 
+namespace {
+
+// Working memory of one encoding, kept for the next for its cache.
+struct EncodeScratch {
+  MatchScratch match;
+  ModelScratch model;
+  SentencePieceScratch sentencepiece;
+  std::string characters;
+};
+
+}  // namespace
+
 struct Tokenizer::Impl {
   std::optional<Normalizer> normalizer;
   std::optional<PreTokenizer> pre_tokenizer;
   std::optional<Model> model;  // one of these two
   std::optional<SentencePiece> sentencepiece;
+  bool characters_of_bytes = false;  // pieces are rewritten as ByteLevel says
   AddedTokens added;
   PostProcessor post_processor;
   Decoder decoder;
@@ -100,6 +114,7 @@ struct Tokenizer::Impl {
       : model(std::in_place, root.object("model")) {
     normalizer = read_optional<Normalizer>(root, "normalizer");
     pre_tokenizer = read_optional<PreTokenizer>(root, "pre_tokenizer");
+    characters_of_bytes = pre_tokenizer && pre_tokenizer->leave_bytes();
     if (const Json* list = root.find("added_tokens"))
       added = AddedTokens(*list, root.path_of("added_tokens"), vocabulary(),
                           normalizer ? &*normalizer : nullptr, marker_texts);
@@ -170,12 +185,21 @@ struct Tokenizer::Impl {
   }
 
   class Encoding;
+
+  // Runs f(Encoding&) with working memory that an earlier encoding may have used.
+  template <typename F>
+  void with_encoding(std::vector<int32_t>& out, F&& f) const;
+
+  // Working memory that no encoding uses; as many as ran at a time.
+  mutable std::mutex mutex;
+  mutable std::vector<std::unique_ptr<EncodeScratch>> free_scratch;  // guarded by `mutex`
 };
 
 // One encoding in progress.
 class Tokenizer::Impl::Encoding {
  public:
-  Encoding(const Impl& impl, std::vector<int32_t>& out) : impl_(impl), out_(out) {}
+  Encoding(const Impl& impl, EncodeScratch& scratch, std::vector<int32_t>& out)
+      : impl_(impl), out_(out), scratch_(scratch) {}
 
   // Without `parse_special` no added token matches. `marks` may be nullptr: then all match
   // anywhere.
@@ -217,9 +241,9 @@ class Tokenizer::Impl::Encoding {
   // Text between tokens that match as written.
   void encode_part(NormalizedText part, bool starts_input) {
     if (impl_.sentencepiece)
-      return impl_.sentencepiece->encode(part.text, part.caller, out_, sentencepiece_scratch_);
+      return impl_.sentencepiece->encode(part.text, part.caller, out_, scratch_.sentencepiece);
     const bool marked = !part.caller.empty();
-    if (impl_.normalizer) impl_.normalizer->apply(part, scratch_);
+    if (impl_.normalizer) impl_.normalizer->apply(part, scratch_.match);
     starts_input &= part.front_kept;
     if (!impl_.added.any_normalized() || !parse_special_) {
       encode_words(std::move(part.text), starts_input);
@@ -243,18 +267,48 @@ class Tokenizer::Impl::Encoding {
     buffer.pieces.push_back({0, static_cast<uint32_t>(text.size())});
     buffer.text = std::move(text);
     buffer.starts_input = starts_input;
-    if (impl_.pre_tokenizer) impl_.pre_tokenizer->apply(buffer, scratch_);
-    for (const Piece& piece : buffer.pieces)
-      impl_.model->encode(buffer.view(piece), out_, model_scratch_);
+    if (impl_.pre_tokenizer) impl_.pre_tokenizer->apply(buffer, scratch_.match);
+    for (const Piece& piece : buffer.pieces) encode_piece(buffer.view(piece));
+  }
+
+  void encode_piece(std::string_view piece) {
+    const bool short_piece = piece.size() <= PieceCache::kMaxBytes;
+    PieceCache& cache = scratch_.model.cache;
+    const uint64_t hash = short_piece ? hash_of(piece) : 0;
+    if (short_piece && cache.append(piece, hash, out_)) return;
+    const size_t before = out_.size();
+    if (impl_.characters_of_bytes) {
+      scratch_.characters.clear();
+      append_characters_of_bytes(piece, scratch_.characters);
+      impl_.model->encode(scratch_.characters, out_, scratch_.model);
+    } else {
+      impl_.model->encode(piece, out_, scratch_.model);
+    }
+    if (short_piece) cache.put(piece, hash, std::span(out_).subspan(before));
   }
 
   const Impl& impl_;
   std::vector<int32_t>& out_;
+  EncodeScratch& scratch_;
   bool parse_special_ = true;
-  MatchScratch scratch_;
-  ModelScratch model_scratch_;
-  SentencePieceScratch sentencepiece_scratch_;
 };
+
+template <typename F>
+void Tokenizer::Impl::with_encoding(std::vector<int32_t>& out, F&& f) const {
+  std::unique_ptr<EncodeScratch> scratch;
+  {
+    const std::lock_guard lock(mutex);
+    if (!free_scratch.empty()) {
+      scratch = std::move(free_scratch.back());
+      free_scratch.pop_back();
+    }
+  }
+  if (!scratch) scratch = std::make_unique<EncodeScratch>();
+  Encoding encoding(*this, *scratch, out);
+  f(encoding);
+  const std::lock_guard lock(mutex);
+  free_scratch.push_back(std::move(scratch));
+}
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
@@ -290,7 +344,8 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions opti
   if (options.add_special_tokens) out = impl_->post_processor.prefix;
   std::string copy;
   if (valid_utf8_prefix(text) < text.size()) text = copy = repaired(text);
-  Impl::Encoding(*impl_, out).run(text, options.parse_special, nullptr);
+  impl_->with_encoding(
+      out, [&](Impl::Encoding& encoding) { encoding.run(text, options.parse_special, nullptr); });
   if (options.add_special_tokens) {
     const std::vector<int32_t>& suffix = impl_->post_processor.suffix;
     out.insert(out.end(), suffix.begin(), suffix.end());
@@ -302,7 +357,8 @@ std::vector<int32_t> Tokenizer::encode(const MarkedText& text) const {
   check_size(text.size());
   if (valid_utf8_prefix(text.text()) < text.size()) return encode(repaired(text));
   std::vector<int32_t> out;
-  Impl::Encoding(*impl_, out).run(text.text(), true, &text);
+  impl_->with_encoding(out,
+                       [&](Impl::Encoding& encoding) { encoding.run(text.text(), true, &text); });
   return out;
 }
 

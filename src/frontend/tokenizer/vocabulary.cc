@@ -5,11 +5,11 @@
 #include <cmath>
 #include <cstring>
 
+#include "frontend/tokenizer/piece_cache.h"
+
 namespace flare::frontend::tokenizer {
 
-namespace {
-
-// Multiply and fold by 8 bytes; collisions cost time only, and the keys come with the model.
+// Multiply and fold by 8 bytes.
 uint64_t hash_of(std::string_view text) {
   uint64_t h = 0x9E3779B97F4A7C15u ^ text.size();
   const auto mix = [&h](uint64_t word) {
@@ -27,8 +27,6 @@ uint64_t hash_of(std::string_view text) {
   mix(word);
   return h;
 }
-
-}  // namespace
 
 Vocabulary::Vocabulary(const Json& json, std::string_view where) {
   if (!json.is_object())

@@ -235,6 +235,7 @@ size_t word(const Reader& text, size_t at) {
       return led_word(text, at, kAnyLetter | kMark, kBreak | kAnyLetter | kPunctuation | kSymbol);
     }
   }
+  return at;
 }
 
 template <Rules kRules>
@@ -310,20 +311,20 @@ size_t ideographs(std::string_view in, size_t at) {
 }
 
 constexpr Bits kText = kSpace | kAnyLetter | kNumber;
-constexpr Rules kGpt2{Rules::kSmallContraction, Rules::kBlankWords, Rules::kBlankDigits, kText, 0,
-                      false};
-constexpr Rules kQwen2{Rules::kAnyContraction, Rules::kWords, Rules::kOneDigit, kText, kBreak,
-                       true};
-constexpr Rules kQwen35{Rules::kAnyContraction, Rules::kMarkedWords, Rules::kOneDigit,
-                        kText | kMark, kBreak, true};
-constexpr Rules kLlama3{Rules::kAnyContraction, Rules::kWords, Rules::kThreeDigits, kText, kBreak,
-                        true};
-constexpr Rules kO200k{Rules::kNoContraction, Rules::kCasedWords, Rules::kThreeDigits, kText,
-                       kBreak | kSlash, true};
-constexpr Rules kTekken{Rules::kNoContraction, Rules::kCasedPlain, Rules::kOneDigit, kText,
-                        kBreak | kSlash, true};
-constexpr Rules kDeepseek{Rules::kNoContraction, Rules::kAsciiWords, Rules::kNoDigits, 0, kBreak,
-                          true};
+constexpr Rules kGpt2{
+    Rules::kSmallContraction, Rules::kBlankWords, Rules::kBlankDigits, kText, 0, false};
+constexpr Rules kQwen2{
+    Rules::kAnyContraction, Rules::kWords, Rules::kOneDigit, kText, kBreak, true};
+constexpr Rules kQwen35{
+    Rules::kAnyContraction, Rules::kMarkedWords, Rules::kOneDigit, kText | kMark, kBreak, true};
+constexpr Rules kLlama3{
+    Rules::kAnyContraction, Rules::kWords, Rules::kThreeDigits, kText, kBreak, true};
+constexpr Rules kO200k{
+    Rules::kNoContraction, Rules::kCasedWords, Rules::kThreeDigits, kText, kBreak | kSlash, true};
+constexpr Rules kTekken{
+    Rules::kNoContraction, Rules::kCasedPlain, Rules::kOneDigit, kText, kBreak | kSlash, true};
+constexpr Rules kDeepseek{
+    Rules::kNoContraction, Rules::kAsciiWords, Rules::kNoDigits, 0, kBreak, true};
 
 struct Row {
   std::string_view expression;
@@ -336,15 +337,14 @@ struct Row {
 #define FLARE_HEAD R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])"
 #define FLARE_TAIL R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])"
 constexpr Row kRows[] = {
-    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
-     match<kGpt2>},
+    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", match<kGpt2>},
     {FLARE_CONTRACTIONS "|" FLARE_LEAD R"(\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)" FLARE_SPACES,
      match<kQwen2>},
-    {FLARE_CONTRACTIONS
-     "|" FLARE_LEAD R"([\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)" FLARE_SPACES,
+    {FLARE_CONTRACTIONS "|" FLARE_LEAD
+                        R"([\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)" FLARE_SPACES,
      match<kQwen35>},
-    {FLARE_CONTRACTIONS
-     "|" FLARE_LEAD R"(\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)" FLARE_SPACES,
+    {FLARE_CONTRACTIONS "|" FLARE_LEAD
+                        R"(\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)" FLARE_SPACES,
      match<kLlama3>},
     {FLARE_LEAD FLARE_HEAD "*" FLARE_TAIL "+" FLARE_CONTRACTIONS "?|" FLARE_LEAD FLARE_HEAD
                            "+" FLARE_TAIL "*" FLARE_CONTRACTIONS
@@ -371,6 +371,12 @@ WordMatcher find_word_matcher(std::string_view expression) {
   for (const Row& row : kRows)
     if (row.expression == expression) return row.matcher;
   return nullptr;
+}
+
+std::vector<std::string_view> well_known_expressions() {
+  std::vector<std::string_view> out;
+  for (const Row& row : kRows) out.push_back(row.expression);
+  return out;
 }
 
 }  // namespace flare::frontend::tokenizer

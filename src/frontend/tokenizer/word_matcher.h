@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string_view>
+#include <vector>
 
 namespace flare::frontend::tokenizer {
 
@@ -13,5 +14,6 @@ using WordMatcher = size_t (*)(std::string_view text, size_t at);
 
 // The matcher of an expression, spelled exactly so; nullptr if there is none.
 WordMatcher find_word_matcher(std::string_view expression);
+std::vector<std::string_view> well_known_expressions();
 
 }  // namespace flare::frontend::tokenizer
