@@ -2,6 +2,7 @@
 #include "prepare/import/gguf_vocabulary.h"
 
 #include <algorithm>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
@@ -25,12 +26,12 @@ constexpr std::string_view kModelKey = "tokenizer.ggml.model";
 enum class Cut {
   kGpt2,        // the pattern of ByteLevel itself
   kGpt2Digits,  // the same after every digit was cut off
-  kPattern,     // one pattern of the family
+  kPatterns,    // the patterns of the family, one after the other
 };
 struct PreRow {
   std::string_view name;  // tokenizer.ggml.pre
   Cut cut;
-  std::string_view pattern;
+  std::span<const std::string_view> patterns;
   bool nfc;
   bool ignore_merges;
   bool add_bos;  // where tokenizer.ggml.add_bos_token says nothing
@@ -39,34 +40,85 @@ struct PreRow {
 // Beginning and end that the patterns of these families share.
 #define FLARE_CONTRACTIONS R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|)"
 #define FLARE_SPACES R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"
-constexpr std::string_view kLlama3Pattern = FLARE_CONTRACTIONS
-    R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)" FLARE_SPACES;
-constexpr std::string_view kQwen2Pattern =
-    FLARE_CONTRACTIONS R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)" FLARE_SPACES;
-constexpr std::string_view kQwen35Pattern = FLARE_CONTRACTIONS
-    R"([^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)" FLARE_SPACES;
-constexpr std::string_view kTekkenPattern =
+constexpr std::string_view kLlama3[] = {
+    FLARE_CONTRACTIONS
+    R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)" FLARE_SPACES};
+constexpr std::string_view kQwen2[] = {
+    FLARE_CONTRACTIONS R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)" FLARE_SPACES};
+constexpr std::string_view kQwen35[] = {
+    FLARE_CONTRACTIONS
+    R"([^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)" FLARE_SPACES};
+#define FLARE_LEAD R"([^\r\n\p{L}\p{N}]?)"
+#define FLARE_HEAD R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])"
+#define FLARE_TAIL R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])"
+#define FLARE_ENDING R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+constexpr std::string_view kO200k[] = {
+    FLARE_LEAD FLARE_HEAD "*" FLARE_TAIL "+" FLARE_ENDING FLARE_LEAD FLARE_HEAD "+" FLARE_TAIL
+                          "*" FLARE_ENDING R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" FLARE_SPACES};
+#undef FLARE_LEAD
+#undef FLARE_HEAD
+#undef FLARE_TAIL
+#undef FLARE_ENDING
+constexpr std::string_view kDeepseek3[] = {
+    R"(\p{N}{1,3})", "[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
+    "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"};
+#define FLARE_IDEOGRAPHS "[\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+"
+constexpr std::string_view kDeepseekCoder[] = {"[\r\n]", R"(\s?\p{L}+)", R"(\s?\p{P}+)",
+                                               FLARE_IDEOGRAPHS, R"(\p{N})"};
+// The letters are those with a case, as far as that family's list of ranges goes.
+constexpr std::string_view kDeepseekLlm[] = {
+    "[\r\n]",
+    R"(\s?[A-Za-z\u00B5\u00C0-\u00D6\u00D8-\u00F6\u00F8-\u01BA\u01BC-\u01BF\u01C4-\u0293)"
+    R"(\u0295-\u02AF\u0370-\u0373\u0376\u0377\u037B-\u037D\u037F\u0386\u0388-\u038A\u038C)"
+    R"(\u038E-\u03A1\u03A3-\u03F5\u03F7-\u0481\u048A-\u052F\u0531-\u0556\u10A0-\u10C5)"
+    R"(\u13A0-\u13F5\u13F8-\u13FD\u1C90-\u1CBA\u1CBD-\u1CBF\u1D00-\u1D2B\u1D6B-\u1D77)"
+    R"(\u1D79-\u1D9A\u1E00-\u1F15\u1F18-\u1F1D\u1F20-\u1F45\u1F48-\u1F4D\u1F50-\u1F57\u1F59)"
+    R"(\u1F5B\u1F5D\u1F5F-\u1F7D\u1F80-\u1FB4\u1FB6-\u1FBC\u1FBE\u1FC2-\u1FC4\u1FC6-\u1FCC)"
+    R"(\u1FD0-\u1FD3\u1FD6-\u1FDB\u1FE0-\u1FEC\u1FF2-\u1FF4\u1FF6-\u1FFC\u2102\u2107)"
+    R"(\u210A-\u2113\u2115\u2119-\u211D\u2124\u2126\u2128\u212A-\u212D\u212F-\u2134\u2139)"
+    R"(\u213C-\u213F\u2145-\u2149\u214E\u2183\u2184\u2C00-\u2C7B\u2C7E-\u2CE4\u2CEB-\u2CEE)"
+    R"(\u2CF2\u2CF3\uA640-\uA66D\uA680-\uA69B\uA722-\uA76F\uA771-\uA787\uA78B-\uA78E)"
+    R"(\uAB70-\uABBF\uFB00-\uFB06\uFB13-\uFB17\uFF21-\uFF3A\uFF41-\uFF5A\x{10400}-\x{1044F})"
+    R"(\x{104B0}-\x{104D3}\x{104D8}-\x{104FB}\x{10C80}-\x{10CB2}\x{10CC0}-\x{10CF2})"
+    R"(\x{118A0}-\x{118DF}\x{1E900}-\x{1E943}]+)",
+    "\\s?[!-/:-~\uFF01-\uFF0F\uFF1A-\uFF5E\u2018-\u201F\u3000-\u3002]+",
+    R"(\s+$)",
+    FLARE_IDEOGRAPHS,
+    R"(\p{N}+)"};
+#undef FLARE_IDEOGRAPHS
+constexpr std::string_view kFalcon[] = {
+    R"([\p{P}\$\+<=>\^~\|`]+)",
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
+    "[0-9][0-9][0-9]"};
+constexpr std::string_view kTekken[] = {
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
     R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
-    R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" FLARE_SPACES;
+    R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" FLARE_SPACES};
 #undef FLARE_CONTRACTIONS
 #undef FLARE_SPACES
 
 constexpr PreRow kPre[] = {
     {"default", Cut::kGpt2, {}, false, false, false},
     {"gpt-2", Cut::kGpt2, {}, false, false, false},
+    {"mpt", Cut::kGpt2, {}, true, false, false},
     {"smollm", Cut::kGpt2Digits, {}, false, false, false},
     {"starcoder", Cut::kGpt2Digits, {}, false, false, false},
     {"refact", Cut::kGpt2Digits, {}, false, false, false},
-    {"llama-bpe", Cut::kPattern, kLlama3Pattern, false, true, true},
-    {"llama3", Cut::kPattern, kLlama3Pattern, false, true, true},
-    {"llama-v3", Cut::kPattern, kLlama3Pattern, false, true, true},
-    {"falcon3", Cut::kPattern, kLlama3Pattern, false, true, true},
-    {"smaug-bpe", Cut::kPattern, kLlama3Pattern, false, false, false},
-    {"tekken", Cut::kPattern, kTekkenPattern, false, true, true},
-    {"qwen2", Cut::kPattern, kQwen2Pattern, true, false, false},
-    {"deepseek-r1-qwen", Cut::kPattern, kQwen2Pattern, true, false, false},
-    {"qwen35", Cut::kPattern, kQwen35Pattern, true, false, false},
+    {"falcon", Cut::kPatterns, kFalcon, false, false, false},
+    {"llama-bpe", Cut::kPatterns, kLlama3, false, true, true},
+    {"llama3", Cut::kPatterns, kLlama3, false, true, true},
+    {"llama-v3", Cut::kPatterns, kLlama3, false, true, true},
+    {"falcon3", Cut::kPatterns, kLlama3, false, true, true},
+    {"smaug-bpe", Cut::kPatterns, kLlama3, false, false, false},
+    {"tekken", Cut::kPatterns, kTekken, false, true, true},
+    {"qwen2", Cut::kPatterns, kQwen2, true, false, false},
+    {"deepseek-r1-qwen", Cut::kPatterns, kQwen2, true, false, false},
+    {"qwen35", Cut::kPatterns, kQwen35, true, false, false},
+    {"deepseek-coder", Cut::kPatterns, kDeepseekCoder, false, false, false},
+    {"deepseek-llm", Cut::kPatterns, kDeepseekLlm, false, false, false},
+    {"deepseek-v3", Cut::kPatterns, kDeepseek3, false, false, false},
+    {"gpt-4o", Cut::kPatterns, kO200k, false, true, false},
 };
 
 const PreRow& find_pre(const GgufFile& file) {
@@ -172,15 +224,16 @@ Json byte_level(bool use_regex) {
 
 Json pre_tokenizer(const PreRow& pre) {
   if (pre.cut == Cut::kGpt2) return byte_level(true);
-  Json first = pre.cut == Cut::kGpt2Digits
-                   ? Json::object({{"type", "Digits"}, {"individual_digits", true}})
-                   : Json::object({{"type", "Split"},
-                                   {"pattern", Json::object({{"Regex", pre.pattern}})},
-                                   {"behavior", "Isolated"},
-                                   {"invert", false}});
-  return Json::object({{"type", "Sequence"},
-                       {"pretokenizers",
-                        Json::array({std::move(first), byte_level(pre.cut == Cut::kGpt2Digits)})}});
+  Json::Array steps;
+  if (pre.cut == Cut::kGpt2Digits)
+    steps.push_back(Json::object({{"type", "Digits"}, {"individual_digits", true}}));
+  for (const std::string_view pattern : pre.patterns)
+    steps.push_back(Json::object({{"type", "Split"},
+                                  {"pattern", Json::object({{"Regex", pattern}})},
+                                  {"behavior", "Isolated"},
+                                  {"invert", false}}));
+  steps.push_back(byte_level(pre.cut == Cut::kGpt2Digits));
+  return Json::object({{"type", "Sequence"}, {"pretokenizers", std::move(steps)}});
 }
 
 Json bpe(Json::Object vocab, Json::Array merges) {
@@ -333,11 +386,67 @@ Json scored_tokenizer(const GgufFile& file) {
       Json::object({{"type", "Sequence"}, {"decoders", std::move(decoders)}}), std::move(model));
 }
 
+// Words are spelled with a mark in front; without one a piece goes on inside of a word. The files
+// do not say how they normalise: all of this kind are uncased.
+Json word_piece_tokenizer(const GgufFile& file) {
+  constexpr std::string_view kMark = "\xE2\x96\x81", kInside = "##";
+  const Vocabulary vocabulary = read_vocabulary(file);
+  const size_t n = vocabulary.tokens.size();
+  const auto role = [&](std::string_view key, uint64_t absent) {
+    const auto id = token_id(file, key, n);
+    if (!id && absent >= n)
+      throw Error(Code::kBinding, "{}: missing, an id below {} expected", key, n);
+    return id.value_or(absent);
+  };
+  const uint64_t unknown = role("tokenizer.ggml.unknown_token_id", 100);
+  const uint64_t cls = role("tokenizer.ggml.cls_token_id", 101);
+  const uint64_t sep = role("tokenizer.ggml.seperator_token_id", 102);
+  Json::Array added;
+  Json::Object vocab;
+  for (size_t id = 0; id < n; ++id) {
+    const std::string_view token = vocabulary.tokens[id];
+    const bool role_token = vocabulary.types[id] != kNormal || id == cls || id == sep;
+    const bool bracketed = token.starts_with('[') && token.ends_with(']');
+    std::string word(token);
+    if (token.starts_with(kMark))
+      word.erase(0, kMark.size());
+    else if (!role_token && !bracketed)
+      word.insert(0, kInside);
+    vocab.emplace_back(word, Json(id));
+    if (!role_token) continue;
+    added.push_back(Json::object({{"id", id},
+                                  {"content", word},
+                                  {"single_word", false},
+                                  {"lstrip", false},
+                                  {"rstrip", false},
+                                  {"normalized", false},
+                                  {"special", true}}));
+  }
+  const auto pair = [&](uint64_t id) { return Json::array({vocab[id].first, id}); };
+  Json post = Json::object({{"type", "BertProcessing"}, {"sep", pair(sep)}, {"cls", pair(cls)}});
+  Json model = Json::object({{"type", "WordPiece"},
+                             {"unk_token", vocab[unknown].first},
+                             {"continuing_subword_prefix", kInside},
+                             {"max_input_chars_per_word", 100},
+                             {"vocab", std::move(vocab)}});
+  Json normalizer = Json::object({{"type", "BertNormalizer"},
+                                  {"clean_text", true},
+                                  {"handle_chinese_chars", true},
+                                  {"strip_accents", Json()},
+                                  {"lowercase", true}});
+  return tokenizer_json(
+      std::move(added), std::move(normalizer), Json::object({{"type", "BertPreTokenizer"}}),
+      std::move(post),
+      Json::object({{"type", "WordPiece"}, {"prefix", kInside}, {"cleanup", true}}),
+      std::move(model));
+}
+
 std::optional<std::string> tokenizer_of(const GgufFile& file) {
   const GgufValue model = file.at(kModelKey);
   if (model.as_string() == "gpt2") return byte_level_tokenizer(file).to_text();
   if (model.as_string() == "llama") return scored_tokenizer(file).to_text();
-  throw Error(Code::kSupport, "{} is {}, only gpt2 and llama are supported", model.where(),
+  if (model.as_string() == "bert") return word_piece_tokenizer(file).to_text();
+  throw Error(Code::kSupport, "{} is {}, only gpt2, llama and bert are supported", model.where(),
               quote(model.as_string()));
 }
 

