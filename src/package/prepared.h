@@ -86,6 +86,10 @@ struct SamplingDefaults {
 // §5); the server only reads it.
 struct FrontendBlock {
   std::optional<std::string> tokenizer_json;
+  // Bytes of a SentencePiece .model, used where there is no tokenizer.json, and whether it puts
+  // special tokens around a text.
+  std::optional<std::string> sentencepiece_model;
+  bool add_bos = true, add_eos = false;
   std::optional<std::string> chat_template;  // Jinja source
   std::optional<std::string> tool_template;  // used instead when tools are given
   std::string bos_token, eos_token;          // spellings for the template

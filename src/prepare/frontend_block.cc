@@ -87,12 +87,27 @@ void read_generation_config(const Json& config, const std::string& file,
       static_cast<float>(number(field("repetition_penalty"), 1e-6, kMost, s.repetition_penalty));
 }
 
+bool flag(const Field& field, bool otherwise) {
+  return field.value ? field.value->as_bool(field.where) : otherwise;
+}
+
+std::optional<frontend::Tokenizer> load_tokenizer(const package::FrontendBlock& block,
+                                                  const std::string& file) {
+  if (block.tokenizer_json)
+    return frontend::Tokenizer::from_json(*block.tokenizer_json, file + ": tokenizer.json");
+  if (block.sentencepiece_model)
+    return frontend::Tokenizer::from_sentencepiece(*block.sentencepiece_model,
+                                                   file + ": tokenizer.model");
+  return std::nullopt;
+}
+
 }  // namespace
 
 package::FrontendBlock make_frontend_block(const ParameterSource& source) {
   package::FrontendBlock block;
   const std::string file = source.path().string();
   block.tokenizer_json = source.resource("tokenizer.json");
+  if (!block.tokenizer_json) block.sentencepiece_model = source.resource("tokenizer.model");
   if (const auto text = source.resource("tokenizer_config.json")) {
     const std::string where = file + ": tokenizer_config.json";
     const Json config = parse_large_json(*text, where);
@@ -100,6 +115,8 @@ package::FrontendBlock make_frontend_block(const ParameterSource& source) {
     block.bos_token = special_token({config, where, "bos_token"});
     block.eos_token = special_token({config, where, "eos_token"});
     read_config_template({config, where, "chat_template"}, block);
+    block.add_bos = flag({config, where, "add_bos_token"}, block.add_bos);
+    block.add_eos = flag({config, where, "add_eos_token"}, block.add_eos);
   }
   if (const auto text = source.resource("chat_template.jinja")) {
     block.chat_template = *text;
@@ -111,10 +128,9 @@ package::FrontendBlock make_frontend_block(const ParameterSource& source) {
     read_generation_config(parse_json(*generation, where), where, block);
   }
   // Without a generation config the tokenizer's end-of-sequence token ends an answer.
-  if (block.stop_ids.empty() && block.tokenizer_json && !block.eos_token.empty()) {
-    const auto tokenizer =
-        frontend::Tokenizer::from_json(*block.tokenizer_json, file + ": tokenizer.json");
-    if (const auto id = tokenizer.token_id(block.eos_token)) block.stop_ids.push_back(*id);
+  if (block.stop_ids.empty() && !block.eos_token.empty()) {
+    if (const auto tokenizer = load_tokenizer(block, file))
+      if (const auto id = tokenizer->token_id(block.eos_token)) block.stop_ids.push_back(*id);
   }
   return block;
 }

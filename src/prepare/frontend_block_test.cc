@@ -102,6 +102,22 @@ TEST(FrontendBlock, TheTokenizersEndTokenStopsWhereNothingElseIsSaid) {
   EXPECT_EQ(other.stop_ids, (std::vector<int32_t>{5}));
 }
 
+TEST(FrontendBlock, ASentencePieceModelServesWithoutTokenizerJson) {
+  const auto path = std::filesystem::path(FLARE_SOURCE_DIR) /
+                    "../shared/data/goldens/tokenizers/sentencepiece/bpe_llama.model";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is absent";
+  const std::string model = read_text_file(path);
+  const auto b = block({{"tokenizer.model", model},
+                        {"tokenizer_config.json", R"({"eos_token":"</s>","add_eos_token":true})"}});
+  EXPECT_EQ(b.sentencepiece_model, model);
+  EXPECT_FALSE(b.tokenizer_json);
+  EXPECT_TRUE(b.add_bos);
+  EXPECT_TRUE(b.add_eos);
+  EXPECT_EQ(b.stop_ids, (std::vector<int32_t>{2}));
+  const auto both = block({{"tokenizer.model", model}, {"tokenizer.json", "{}"}});
+  EXPECT_FALSE(both.sentencepiece_model);
+}
+
 TEST(FrontendBlock, ReadsSamplingDefaults) {
   const auto s = with_generation(R"({"do_sample":true,"temperature":0.5,"top_k":20,"top_p":0.75,
                                      "min_p":0.25,"repetition_penalty":1.5})")

@@ -25,9 +25,10 @@ uint64_t budget_bytes(const MemoryWishes& wishes, uint64_t total, uint64_t avail
 uint64_t program_bytes(const package::PreparedModel& model) {
   constexpr uint64_t kCode = uint64_t{9} << 20;
   constexpr uint64_t kPerTextByte = 2, kPerToken = 60;
-  if (!model.frontend.tokenizer_json) return kCode;
-  return kCode + kPerTextByte * model.frontend.tokenizer_json->size() +
-         kPerToken * model.vocab_size;
+  const auto& text = model.frontend.tokenizer_json ? model.frontend.tokenizer_json
+                                                   : model.frontend.sentencepiece_model;
+  if (!text) return kCode;
+  return kCode + kPerTextByte * text->size() + kPerToken * model.vocab_size;
 }
 
 uint64_t io_bytes(const package::PreparedModel& model) {

@@ -24,12 +24,19 @@ constexpr uint64_t kBlockBytes = 16u << 20;
 // §11.1, in the order of §14.6.
 constexpr std::string_view kTextRoles[] = {"tokenizer.json", "tokenizer_config.json",
                                            "chat_template.jinja", "generation_config.json"};
+// The vocabulary of a folder without tokenizer.json, behind them.
+constexpr std::string_view kSentencePieceRole = "tokenizer.model";
 
 std::vector<TextResource> read_resources(const checkpoint::Checkpoint& checkpoint) {
   std::vector<TextResource> resources;
   for (std::string_view role : kTextRoles) {
     auto text = checkpoint_resource(checkpoint, role);
     if (text && !text->empty()) resources.push_back({std::string(role), std::move(*text)});
+  }
+  if (resources.empty() || resources[0].role != kTextRoles[0]) {
+    auto bytes = checkpoint_resource(checkpoint, kSentencePieceRole);
+    if (bytes && !bytes->empty())
+      resources.push_back({std::string(kSentencePieceRole), std::move(*bytes)});
   }
   return resources;
 }

@@ -70,12 +70,16 @@ class Answer {
 Service::Service(runtime::Engine& engine) : engine_(engine) {
   const package::FrontendBlock& block = engine.model().frontend;
   const std::string& source = engine.model().source;
+  std::vector<std::string_view> templates;  // what they write as a marker, callers cannot
+  for (const auto* text : {&block.chat_template, &block.tool_template})
+    if (*text) templates.push_back(**text);
   if (block.tokenizer_json) {
-    std::vector<std::string_view> templates;  // what they write as a marker, callers cannot
-    for (const auto* text : {&block.chat_template, &block.tool_template})
-      if (*text) templates.push_back(**text);
     tokenizer_ = frontend::Tokenizer::from_json(*block.tokenizer_json, source + ": tokenizer.json",
                                                 templates);
+  } else if (block.sentencepiece_model) {
+    tokenizer_ = frontend::Tokenizer::from_sentencepiece(*block.sentencepiece_model,
+                                                         source + ": tokenizer.model", &templates,
+                                                         {block.add_bos, block.add_eos});
   }
   if (block.chat_template)
     template_ = frontend::Template::parse(*block.chat_template, source + ": chat template");
@@ -87,7 +91,8 @@ Service::Service(runtime::Engine& engine) : engine_(engine) {
 
 const frontend::Tokenizer& Service::tokenizer() const {
   if (!tokenizer_)
-    throw Error(Code::kInvalid, "{}: has no tokenizer.json, so it takes token ids only",
+    throw Error(Code::kInvalid,
+                "{}: has neither tokenizer.json nor tokenizer.model, so it takes token ids only",
                 engine_.model().source);
   return *tokenizer_;
 }
