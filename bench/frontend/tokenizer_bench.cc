@@ -5,7 +5,6 @@
 //
 // A text is a file; of a .jsonl file it is the member "text" of all lines. "cold" is the first
 // encoding after loading, on which nothing is known yet.
-#include <fmt/core.h>
 #include <time.h>
 
 #include <algorithm>
