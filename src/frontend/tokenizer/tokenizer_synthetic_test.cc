@@ -1,5 +1,8 @@
 // Small files of one feature each: everything the reference does with them.
+#include <atomic>
 #include <map>
+#include <random>
+#include <thread>
 
 #include "frontend/tokenizer/normalizer.h"
 #include "frontend/tokenizer/pre_tokenizer.h"
@@ -117,6 +120,67 @@ TEST_F(Synthetic, FilesGiveTheIdsAndTextsOfTheReference) {
   EXPECT_EQ(pairs_, 300u);
   EXPECT_GT(normalized_, 1000u);
   EXPECT_GT(cut_, 1500u);
+}
+
+// Every decoder kind, on ids that no encoder makes.
+TEST_F(Synthetic, StreamsEqualOneShotDecodingOfRandomIds) {
+  const uint64_t seed = 17;
+  std::mt19937_64 random(seed);
+  for (const auto& [name, lines] : expected_) {
+    if (lines[0].find("load_error") != nullptr) continue;
+    SCOPED_TRACE(name);
+    const Tokenizer tokenizer = load(folder() / "synthetic" / (name + ".json"));
+    for (int round = 0; round < 40; ++round) {
+      Ids ids(random() % 16);
+      for (size_t i = 0; i < ids.size(); ++i)
+        ids[i] = i > 0 && random() % 3 == 0
+                     ? ids[i - 1]
+                     : static_cast<int32_t>(random() % (tokenizer.id_limit() + 1));
+      const bool skip = random() % 2;
+      EXPECT_EQ(decode_streaming(tokenizer, ids, skip), tokenizer.decode(ids, skip))
+          << "seed " << seed << " round " << round;
+    }
+  }
+}
+
+// Finishes at all only if no model and no pre-tokenizer is quadratic. What the reference refuses
+// may be refused.
+TEST_F(Synthetic, LongLinesFinish) {
+  for (const char* name :
+       {"model_bpe_bytes", "model_bpe_fuse_unk", "model_bpe_no_unk", "model_bpe_prefix_suffix",
+        "model_bpe_ignore_merges", "model_unigram", "model_unigram_bytes", "model_unigram_ties",
+        "model_wordlevel", "model_wordpiece_cased", "model_wordpiece_short", "norm_precompiled",
+        "norm_bert_accents", "norm_nfkd", "pre_unicodescripts", "pre_split_lookaround",
+        "pre_punctuation_contiguous", "dec_ctc", "added_all"}) {
+    SCOPED_TRACE(name);
+    const Tokenizer tokenizer = load(folder() / "synthetic" / (std::string(name) + ".json"));
+    for (const std::string unit : {"a", " ", "\u2603"}) {
+      std::string text;
+      while (text.size() < 1u << 20) text += unit;
+      try {
+        const Ids ids = tokenizer.encode(text, {});
+        EXPECT_FALSE(tokenizer.decode(ids, false).size() > 16 * text.size());
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::kInvalid) << error.message();
+      }
+    }
+  }
+}
+
+TEST_F(Synthetic, ThreadsShareATokenizer) {
+  const Tokenizer tokenizer = load(folder() / "synthetic/model_bpe_bytes.json");
+  std::vector<Ids> expected;
+  for (const std::string& text : texts_) expected.push_back(tokenizer.encode(text, {}));
+  std::vector<std::jthread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int round = 0; round < 20; ++round)
+        for (size_t i = 0; i < texts_.size(); ++i)
+          wrong += tokenizer.encode(texts_[i], {}) != expected[i];
+    });
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace

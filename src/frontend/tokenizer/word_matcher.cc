@@ -311,19 +311,19 @@ size_t ideographs(std::string_view in, size_t at) {
 }
 
 constexpr Bits kText = kSpace | kAnyLetter | kNumber;
-constexpr Rules kGpt2{
+constexpr Rules kBlankLed{
     Rules::kSmallContraction, Rules::kBlankWords, Rules::kBlankDigits, kText, 0, false};
-constexpr Rules kQwen2{
+constexpr Rules kSingleDigits{
     Rules::kAnyContraction, Rules::kWords, Rules::kOneDigit, kText, kBreak, true};
-constexpr Rules kQwen35{
+constexpr Rules kMarkedLetters{
     Rules::kAnyContraction, Rules::kMarkedWords, Rules::kOneDigit, kText | kMark, kBreak, true};
-constexpr Rules kLlama3{
+constexpr Rules kDigitGroups{
     Rules::kAnyContraction, Rules::kWords, Rules::kThreeDigits, kText, kBreak, true};
-constexpr Rules kO200k{
+constexpr Rules kCasedDigitGroups{
     Rules::kNoContraction, Rules::kCasedWords, Rules::kThreeDigits, kText, kBreak | kSlash, true};
-constexpr Rules kTekken{
+constexpr Rules kCasedSingleDigits{
     Rules::kNoContraction, Rules::kCasedPlain, Rules::kOneDigit, kText, kBreak | kSlash, true};
-constexpr Rules kDeepseek{
+constexpr Rules kAsciiLed{
     Rules::kNoContraction, Rules::kAsciiWords, Rules::kNoDigits, 0, kBreak, true};
 
 struct Row {
@@ -337,25 +337,26 @@ struct Row {
 #define FLARE_HEAD R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])"
 #define FLARE_TAIL R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])"
 constexpr Row kRows[] = {
-    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", match<kGpt2>},
+    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
+     match<kBlankLed>},
     {FLARE_CONTRACTIONS "|" FLARE_LEAD R"(\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)" FLARE_SPACES,
-     match<kQwen2>},
+     match<kSingleDigits>},
     {FLARE_CONTRACTIONS "|" FLARE_LEAD
                         R"([\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)" FLARE_SPACES,
-     match<kQwen35>},
+     match<kMarkedLetters>},
     {FLARE_CONTRACTIONS "|" FLARE_LEAD
                         R"(\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)" FLARE_SPACES,
-     match<kLlama3>},
+     match<kDigitGroups>},
     {FLARE_LEAD FLARE_HEAD "*" FLARE_TAIL "+" FLARE_CONTRACTIONS "?|" FLARE_LEAD FLARE_HEAD
                            "+" FLARE_TAIL "*" FLARE_CONTRACTIONS
                            R"(?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" FLARE_SPACES,
-     match<kO200k>},
+     match<kCasedDigitGroups>},
     {FLARE_LEAD FLARE_HEAD "*" FLARE_TAIL "+|" FLARE_LEAD FLARE_HEAD "+" FLARE_TAIL
                            R"(*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" FLARE_SPACES,
-     match<kTekken>},
+     match<kCasedSingleDigits>},
     {"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
      "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
-     match<kDeepseek>},
+     match<kAsciiLed>},
     {R"(\p{N}{1,3})", three_digits},
     {"[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+", ideographs},
 };
