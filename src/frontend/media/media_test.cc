@@ -215,6 +215,18 @@ TEST(HostileJpeg, LargePicturesMayHaveFewerScans) {
             "JPEG: more than 50 scans, expected at most that many");
 }
 
+TEST(HostileJpeg, UnusualKindsAreNamed) {
+  const std::string file = bytes_of(kRedBlueJpeg);
+  const size_t frame = file.find("\xff\xc0");
+  for (const auto& [at, value] :
+       {std::pair{frame + 4, '\x0c'}, {frame + 1, '\xc3'}, {frame + 1, '\xc5'}}) {
+    std::string bad = file;
+    bad[at] = value;  // 12 bits; lossless; differential
+    EXPECT_EQ(outcome([&] { decode(bad); }), "unsupported_image_format") << at;
+    EXPECT_TRUE(message_of([&] { decode(bad); }).starts_with("image: JPEG of an unusual kind"));
+  }
+}
+
 TEST(HostileJpeg, ThousandsOfEmptySegmentsTakeLinearTime) {
   std::string file = bytes_of(kRedBlueJpeg), filler;
   for (int i = 0; i < 300'000; ++i) filler += std::string("\xff\xe1\0\2\xff\xff\0z", 8);
