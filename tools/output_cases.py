@@ -220,6 +220,13 @@ class Gemma(Family):
     think_tail, think_open, think_close = "<|turn>model\n<|channel>thought\n", "<|channel>thought\n", "\n<channel|>"
     between, before_call = "", ""
 
+    @classmethod
+    def sorted(cls, v):
+        """The family's template sorts keys."""
+        if isinstance(v, dict):
+            return {k: cls.sorted(x) for k, x in sorted(v.items())}
+        return [cls.sorted(x) for x in v] if isinstance(v, list) else v
+
     def literal(self, v):
         if isinstance(v, Raw):
             return v
@@ -232,10 +239,11 @@ class Gemma(Family):
         return js(v)
 
     def arguments(self, args):
-        return json.dumps(dict(args), ensure_ascii=False, separators=(",", ":")) if not any(
+        return json.dumps(self.sorted(dict(args)), ensure_ascii=False, separators=(",", ":")) if not any(
             isinstance(v, Raw) for _, v in args) else compact(args)
 
     def call(self, n, a):
+        a = self.sorted(dict(a)).items()
         return "<|tool_call>call:%s{%s}<tool_call|>" % (
             n, ",".join("%s:%s" % (k, self.literal(v)) for k, v in a))
 
@@ -406,8 +414,8 @@ def cut_after(family, parts, mark, tail_open=True):
 
 
 def cut_cases(family, label=""):
-    """A limit, or the end, within a string value (B037), which ends `r.md` `cont`."""
-    parts = [("calls", [("write_file", [("path", "r.md"), ("content", "first line cont")])])]
+    """A limit, or the end, within a string value."""
+    parts = [("calls", [("write_file", [("content", "first line cont")])])]
     tail, out = cut_after(family, parts, "first li")
     full = family.arguments(parts[0][1][0][1])
     so_far = full[:full.index("first li") + 8]

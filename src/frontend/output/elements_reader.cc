@@ -200,8 +200,9 @@ void ElementsReader::element_text(std::string_view text) {
     case Element::Shape::kOpen: {
       element.text += text;
       const bool may_have_children = (element.types & kContainers) != 0;
+      element.any_text = element.any_text || !is_blank(text);
       const bool decides = (element.types & kStringType) != 0 &&
-                           element.text.size() > kTextDecidesAt && !is_blank(element.text);
+                           element.text.size() > kTextDecidesAt && element.any_text;
       if (may_have_children && !decides) return;
       element.shape = Element::Shape::kValue;
       element.value = TypedValue::of_types(element.types);

@@ -35,6 +35,7 @@ class ElementsReader {
     std::string text;  // while kOpen, later what stands between the children of an object
     TypedValue value{TypedValue::Kind::kText};
     std::unordered_set<std::string> keys;
+    bool any_text = false;  // besides white space
     bool any_child = false;
     bool skipped = false;  // the second of its name: nothing of it is handed on
   };

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace flare::frontend {
 
@@ -84,6 +85,11 @@ struct Channels {
   // A first token of a header; other text at the start of an answer is its body.
   std::span<const std::string_view> header_starts;
   Route (*route)(std::string_view header) = nullptr;
+  // What follows the role, up to the body, as the family writes it: for the constraint.
+  std::span<const std::string_view> reasoning_headers = {};
+  std::span<const std::string_view> preamble_headers = {};  // visible text before a call
+  std::span<const std::string_view> answer_headers = {};
+  std::span<const std::pair<std::string_view, std::string_view>> call_headers = {};  // around NAME
 };
 
 // A tool format. Immutable, static.
@@ -92,7 +98,9 @@ struct Format {
   std::span<const Spelling> spellings;
   const Channels* channels = nullptr;
   // Markers of the family without meaning for the client.
-  std::span<const std::string_view> silent;
+  std::span<const std::string_view> silent = {};
+  // Parts of the spelling that the families' vocabularies have as tokens of their own.
+  std::span<const std::string_view> tokens = {};
 };
 
 // A reasoning format. Immutable, static.
@@ -101,7 +109,7 @@ struct ReasoningFormat {
   std::string_view open;
   std::string_view close;
   const Channels* channels = nullptr;
-  std::span<const std::string_view> silent;
+  std::span<const std::string_view> silent = {};
 };
 
 // The tool formats of serving.md S6: none, hermes, qwen_xml, dsml, xtml, kimi, llama3, mistral,

@@ -12,7 +12,7 @@ namespace {
 using Step = JsonStream::Step;
 
 constexpr size_t kMaxCallHead = 512;
-constexpr size_t kMaxParameterHead = 4096;
+constexpr size_t kMaxParameterHead = 1024;
 
 std::string unescaped(std::string_view text) {
   std::string result;

@@ -137,6 +137,23 @@ TEST(OutputParser, HostileRepetitionIsContentOrCalls) {
   }
 }
 
+TEST(OutputParser, LongWhiteSpaceIsReadOnce) {
+  const std::string space(400'000, ' ');
+  for (const CallText& call : kCalls) {
+    const std::string before(call.before);
+    for (const std::string& text :
+         {space, before + space, before.substr(0, before.size() - 1) + space,
+          std::string(find_format(call.format)->spellings[0].open) + space})
+      EXPECT_TRUE(same_output(parse(settings(call.format), text, text.size()),
+                              parse(settings(call.format), text, 1001)))
+          << call.format;
+  }
+  const std::string element =
+      "]<]minimax[>[<tool_call>]<]minimax[>[<invoke name=\"set\">"
+      "]<]minimax[>[<undeclared>";
+  EXPECT_EQ(parse(settings("minimax"), element + space).calls.size(), 1u);
+}
+
 TEST(OutputParser, DeepNestingEndsWithoutHarm) {
   for (const char* open : {"[", "{\"a\":"}) {
     std::string deep;

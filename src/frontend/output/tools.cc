@@ -55,29 +55,6 @@ std::string unescape_pointer(std::string_view token) {
   return text;
 }
 
-// What a local reference ("#", "#/$defs/x") points at; null if nothing.
-const Json* resolve(const Json& root, const Json& reference) {
-  if (!reference.is_string()) return nullptr;
-  std::string_view rest = reference.as_string();
-  if (!rest.starts_with('#')) return nullptr;
-  rest.remove_prefix(1);
-  const Json* at = &root;
-  while (at && rest.starts_with('/')) {
-    rest.remove_prefix(1);
-    const std::string token = unescape_pointer(rest.substr(0, rest.find('/')));
-    rest.remove_prefix(std::min(rest.find('/'), rest.size()));
-    if (!at->is_array()) {
-      at = at->find(token);
-      continue;
-    }
-    const bool is_index = !token.empty() && token.size() < 7 &&
-                          token.find_first_not_of("0123456789") == std::string::npos;
-    const size_t index = is_index ? std::stoul(token) : at->as_array().size();
-    at = index < at->as_array().size() ? &at->as_array()[index] : nullptr;
-  }
-  return rest.empty() ? at : nullptr;
-}
-
 struct Walk {
   const Json& root;
   int visits = 0;
@@ -94,7 +71,8 @@ struct Walk {
     }
     if (const Json* value = schema->find("const")) allowed &= type_of_value(*value);
     if (const Json* reference = schema->find("$ref"))
-      if (const Json* target = resolve(root, *reference)) allowed &= types(target, depth + 1);
+      if (const Json* target = resolve_reference(root, *reference))
+        allowed &= types(target, depth + 1);
     for (const std::string_view any : {"anyOf", "oneOf"})
       if (const Json* branches = schema->find(any); branches && branches->is_array()) {
         uint8_t found = 0;
@@ -115,7 +93,8 @@ struct Walk {
       return nullptr;
     if (const Json* found = pick(*schema)) return found;
     if (const Json* reference = schema->find("$ref"))
-      if (const Json* found = search(resolve(root, *reference), pick, depth + 1)) return found;
+      if (const Json* found = search(resolve_reference(root, *reference), pick, depth + 1))
+        return found;
     for (const std::string_view list : {"allOf", "anyOf", "oneOf"})
       if (const Json* branches = schema->find(list); branches && branches->is_array())
         for (const Json& branch : branches->as_array())
@@ -138,6 +117,28 @@ struct Walk {
 };
 
 }  // namespace
+
+const Json* resolve_reference(const Json& root, const Json& reference) {
+  if (!reference.is_string()) return nullptr;
+  std::string_view rest = reference.as_string();
+  if (!rest.starts_with('#')) return nullptr;
+  rest.remove_prefix(1);
+  const Json* at = &root;
+  while (at && rest.starts_with('/')) {
+    rest.remove_prefix(1);
+    const std::string token = unescape_pointer(rest.substr(0, rest.find('/')));
+    rest.remove_prefix(std::min(rest.find('/'), rest.size()));
+    if (!at->is_array()) {
+      at = at->find(token);
+      continue;
+    }
+    const bool is_index = !token.empty() && token.size() < 7 &&
+                          token.find_first_not_of("0123456789") == std::string::npos;
+    const size_t index = is_index ? std::stoul(token) : at->as_array().size();
+    at = index < at->as_array().size() ? &at->as_array()[index] : nullptr;
+  }
+  return rest.empty() ? at : nullptr;
+}
 
 uint8_t schema_types(const Json& root, const Json* schema) {
   const uint8_t types = Walk{root}.types(schema, 0);

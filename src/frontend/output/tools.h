@@ -21,6 +21,8 @@ uint8_t schema_types(const Json& root, const Json* schema);
 // The schema of a member of objects that `schema` describes, found through the same keywords; null
 // if it declares none.
 const Json* member_schema(const Json& root, const Json* schema, std::string_view key);
+// What a local reference ("#", "#/$defs/x") in `root` points at; null if nothing.
+const Json* resolve_reference(const Json& root, const Json& reference);
 // The schema of the items of arrays; null if there is none.
 const Json* item_schema(const Json& root, const Json* schema);
 

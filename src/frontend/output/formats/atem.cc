@@ -17,11 +17,19 @@ Route route(std::string_view header) {
 
 constexpr std::string_view kEnds[] = {"<|eom|>", "<|eot|>"};
 constexpr std::string_view kHeaderStarts[] = {"to=", "<|start|>", "<|message|>"};
+constexpr std::string_view kReasoning[] = {" to=self<|message|>"};
+constexpr std::string_view kPreamble[] = {" to=commentary<|message|>", " to=user<|message|>"};
+constexpr std::string_view kAnswer[] = {" to=user<|message|>"};
+constexpr std::pair<std::string_view, std::string_view> kCall[] = {{" to=", "<|message|>"}};
 constexpr Channels kChannels = {.start = "<|start|>",
                                 .body_open = "<|message|>",
                                 .ends = kEnds,
                                 .header_starts = kHeaderStarts,
-                                .route = route};
+                                .route = route,
+                                .reasoning_headers = kReasoning,
+                                .preamble_headers = kPreamble,
+                                .answer_headers = kAnswer,
+                                .call_headers = kCall};
 constexpr Spelling kSpellings[] = {{.open = "<atem:function_calls>",
                                     .close = "</atem:function_calls>",
                                     .call_open = "<atem:invoke ",
@@ -37,7 +45,9 @@ constexpr Spelling kSpellings[] = {{.open = "<atem:function_calls>",
                                     .head_before = "name=\"",
                                     .head_after = "\"",
                                     .gap = "\n"}};
-const Format kAtem = {.name = "atem", .spellings = kSpellings, .channels = &kChannels};
+constexpr std::string_view kTokens[] = {"<|start|>", "<|message|>", "<|eom|>", "<|eot|>"};
+const Format kAtem = {
+    .name = "atem", .spellings = kSpellings, .channels = &kChannels, .tokens = kTokens};
 const ReasoningFormat kThinkAtem = {.name = "think_atem", .channels = &kChannels};
 
 }  // namespace flare::frontend::output

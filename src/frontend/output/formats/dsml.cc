@@ -35,6 +35,7 @@ constexpr Spelling kSpellings[] = {{.open = "<｜DSML｜tool_calls>",
                                     .head_before = "name=\"",
                                     .head_after = "\"",
                                     .gap = "\n"}};
-const Format kDsml = {.name = "dsml", .spellings = kSpellings};
+constexpr std::string_view kTokens[] = {"｜DSML｜"};
+const Format kDsml = {.name = "dsml", .spellings = kSpellings, .tokens = kTokens};
 
 }  // namespace flare::frontend::output

@@ -11,7 +11,10 @@ constexpr Spelling kSpellings[] = {{.open = "<|tool_call>",
                                     .quote = "<|\"|>",
                                     .one_call = true}};
 constexpr std::string_view kSilent[] = {"<turn|>", "<|tool_response>"};
-const Format kGemma = {.name = "gemma", .spellings = kSpellings, .silent = kSilent};
+constexpr std::string_view kTokens[] = {"<|tool_call>", "<tool_call|>", "<|\"|>",
+                                        "<|tool_response>", "<turn|>"};
+const Format kGemma = {
+    .name = "gemma", .spellings = kSpellings, .silent = kSilent, .tokens = kTokens};
 const ReasoningFormat kThinkGemma = {
     .name = "think_gemma", .open = "<|channel>thought", .close = "<channel|>", .silent = kSilent};
 

@@ -12,6 +12,8 @@ constexpr Spelling kSpellings[] = {{.open = "<tool_call>",
                                                   .close = "</arg_value>",
                                                   .typing = Typing::kSchema},
                                     .one_call = true}};
-const Format kGlm = {.name = "glm", .spellings = kSpellings};
+constexpr std::string_view kTokens[] = {"<tool_call>", "</tool_call>", "<arg_key>",
+                                        "</arg_key>",  "<arg_value>",  "</arg_value>"};
+const Format kGlm = {.name = "glm", .spellings = kSpellings, .tokens = kTokens};
 
 }  // namespace flare::frontend::output

@@ -22,13 +22,28 @@ Route route(std::string_view header) {
 constexpr std::string_view kEnds[] = {"<|end|>", "<|return|>", "<|call|>"};
 constexpr std::string_view kHeaderStarts[] = {"<|channel|>", "<|start|>", "<|message|>",
                                               "<|constrain|>", "to="};
+constexpr std::string_view kReasoning[] = {"<|channel|>analysis<|message|>"};
+constexpr std::string_view kPreamble[] = {"<|channel|>commentary<|message|>"};
+constexpr std::string_view kAnswer[] = {"<|channel|>final<|message|>"};
+constexpr std::pair<std::string_view, std::string_view> kCall[] = {
+    {"<|channel|>commentary to=functions.", " <|constrain|>json<|message|>"},
+    {"<|channel|>commentary to=functions.", "<|message|>"},
+    {" to=functions.", "<|channel|>commentary <|constrain|>json<|message|>"},
+    {" to=functions.", "<|channel|>commentary json<|message|>"}};
 constexpr Channels kChannels = {.start = "<|start|>",
                                 .body_open = "<|message|>",
                                 .ends = kEnds,
                                 .header_starts = kHeaderStarts,
-                                .route = route};
+                                .route = route,
+                                .reasoning_headers = kReasoning,
+                                .preamble_headers = kPreamble,
+                                .answer_headers = kAnswer,
+                                .call_headers = kCall};
 constexpr Spelling kSpellings[] = {{.body = Body::kJson, .one_call = true}};
-const Format kHarmony = {.name = "harmony", .spellings = kSpellings, .channels = &kChannels};
+constexpr std::string_view kTokens[] = {"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>",
+                                        "<|end|>",   "<|return|>",  "<|call|>"};
+const Format kHarmony = {
+    .name = "harmony", .spellings = kSpellings, .channels = &kChannels, .tokens = kTokens};
 const ReasoningFormat kThinkHarmony = {.name = "think_harmony", .channels = &kChannels};
 
 }  // namespace flare::frontend::output

@@ -9,6 +9,7 @@ constexpr Spelling kSpellings[] = {{.open = "<tool_call>",
                                     .one_call = true,
                                     .arguments_key = "arguments",
                                     .gap = "\n"}};
-const Format kHermes = {.name = "hermes", .spellings = kSpellings};
+constexpr std::string_view kTokens[] = {"<tool_call>", "</tool_call>"};
+const Format kHermes = {.name = "hermes", .spellings = kSpellings, .tokens = kTokens};
 
 }  // namespace flare::frontend::output

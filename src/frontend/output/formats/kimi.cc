@@ -26,6 +26,9 @@ constexpr Spelling kSpellings[] = {{.open = "<|tool_calls_section_begin|>",
                                     .name_of = name_of,
                                     .head_before = "functions.",
                                     .head_after = ":[0-9]{1,6}"}};
-const Format kKimi = {.name = "kimi", .spellings = kSpellings};
+constexpr std::string_view kTokens[] = {"<|tool_calls_section_begin|>",
+                                        "<|tool_calls_section_end|>", "<|tool_call_begin|>",
+                                        "<|tool_call_argument_begin|>", "<|tool_call_end|>"};
+const Format kKimi = {.name = "kimi", .spellings = kSpellings, .tokens = kTokens};
 
 }  // namespace flare::frontend::output

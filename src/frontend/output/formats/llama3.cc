@@ -7,6 +7,7 @@ constexpr Spelling kSpellings[] = {{.open = "<|python_tag|>",
                                     .body = Body::kJsonCall,
                                     .bare_object = true,
                                     .arguments_key = "parameters"}};
-const Format kLlama3 = {.name = "llama3", .spellings = kSpellings};
+constexpr std::string_view kTokens[] = {"<|python_tag|>"};
+const Format kLlama3 = {.name = "llama3", .spellings = kSpellings, .tokens = kTokens};
 
 }  // namespace flare::frontend::output

@@ -15,7 +15,8 @@ constexpr Spelling kSpellings[] = {{.open = "]<]minimax[>[<tool_call>",
                                     .head_before = "name=\"",
                                     .head_after = "\"",
                                     .gap = "\n"}};
-const Format kMinimax = {.name = "minimax", .spellings = kSpellings};
+constexpr std::string_view kTokens[] = {"]<]minimax[>["};
+const Format kMinimax = {.name = "minimax", .spellings = kSpellings, .tokens = kTokens};
 const ReasoningFormat kThinkMinimax = {
     .name = "think_minimax", .open = "<mm:think>", .close = "</mm:think>"};
 

@@ -16,7 +16,8 @@ constexpr Spelling kSpellings[] = {{.open = "[TOOL_CALLS]",
                                     .one_call = true,
                                     .name_of = name_of,
                                     .arguments_key = "arguments"}};
-const Format kMistral = {.name = "mistral", .spellings = kSpellings};
+constexpr std::string_view kTokens[] = {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"};
+const Format kMistral = {.name = "mistral", .spellings = kSpellings, .tokens = kTokens};
 const ReasoningFormat kThinkMistral = {
     .name = "think_mistral", .open = "[THINK]", .close = "[/THINK]"};
 

@@ -16,6 +16,7 @@ constexpr Spelling kSpellings[] = {{.open = "<tool_call>",
                                                   .typing = Typing::kSchema,
                                                   .line_borders = true},
                                     .gap = "\n"}};
-const Format kQwenXml = {.name = "qwen_xml", .spellings = kSpellings};
+constexpr std::string_view kTokens[] = {"<tool_call>", "</tool_call>"};
+const Format kQwenXml = {.name = "qwen_xml", .spellings = kSpellings, .tokens = kTokens};
 
 }  // namespace flare::frontend::output

@@ -23,7 +23,9 @@ constexpr Spelling kSpellings[] = {{.open = "<|open|>tools<|sep|>",
                                     .head_after = "\" index=\"[1-9][0-9]{0,5}\""}};
 constexpr std::string_view kSilent[] = {"<|open|>response<|sep|>", "<|close|>response<|sep|>",
                                         "<|close|>message<|sep|>", "<|end_of_msg|>"};
-const Format kXtml = {.name = "xtml", .spellings = kSpellings, .silent = kSilent};
+constexpr std::string_view kTokens[] = {"<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"};
+const Format kXtml = {
+    .name = "xtml", .spellings = kSpellings, .silent = kSilent, .tokens = kTokens};
 const ReasoningFormat kThinkXtml = {.name = "think_xtml",
                                     .open = "<|open|>think<|sep|>",
                                     .close = "<|close|>think<|sep|>",

@@ -1,0 +1,91 @@
+// Earliest stop match wins, then list order (serving.md S8.6).
+#include "server/service/answer_gate.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace flare::server {
+
+using frontend::OutputEnd;
+using frontend::OutputEvent;
+
+AnswerGate::AnswerGate(const frontend::Tokenizer& tokenizer, std::vector<std::string> stop,
+                       const frontend::OutputParserSettings& settings)
+    : tokenizer_(tokenizer),
+      decoder_(tokenizer, /*skip_special_tokens=*/false),
+      parser_(settings),
+      stop_(std::move(stop)) {}
+
+// Decoding is sequential, so the preview of one token already decides; commit has nothing to undo
+// because the engine offers what it will keep.
+runtime::OutputGate::Verdict AnswerGate::preview(std::span<const int32_t> offered) {
+  for (size_t i = 0; i < offered.size(); ++i) {
+    decode(offered[i]);
+    if (release()) return {static_cast<int>(i) + 1, true};
+  }
+  return {static_cast<int>(offered.size()), false};
+}
+
+void AnswerGate::commit(int) {}
+
+void AnswerGate::decode(int32_t id) {
+  std::string text = decoder_.push(id);
+  std::string_view marker;
+  if (tokenizer_.is_special(id)) marker = tokenizer_.token_text(id);
+  if (marker.empty() || !text.ends_with(marker)) return parser_.push(text, false, &parsed_);
+  text.resize(text.size() - marker.size());  // what it ended: an unfinished character
+  if (!text.empty()) parser_.push(text, false, &parsed_);
+  parser_.push(marker, true, &parsed_);
+}
+
+bool AnswerGate::release() {
+  for (OutputEvent& event : std::exchange(parsed_, {})) {
+    if (event.kind != OutputEvent::Kind::kContent) {
+      release_content(std::exchange(held_, {}));
+      released_.push_back(std::move(event));
+      continue;
+    }
+    held_ += event.text;
+    size_t first = std::string::npos;
+    for (const std::string& s : stop_)
+      if (const size_t at = held_.find(s); at < first) {
+        first = at;
+        matched_ = s;
+      }
+    if (first != std::string::npos) {
+      release_content(std::string_view(held_).substr(0, first));
+      held_.clear();
+      return true;
+    }
+    size_t keep = 0;  // longest suffix of held_ that begins some stop string
+    for (const std::string& s : stop_)
+      for (size_t n = std::min(s.size() - 1, held_.size()); n > keep; --n)
+        if (held_.compare(held_.size() - n, n, s, 0, n) == 0) {
+          keep = n;
+          break;
+        }
+    release_content(std::string_view(held_).substr(0, held_.size() - keep));
+    held_.erase(0, held_.size() - keep);
+  }
+  return false;
+}
+
+void AnswerGate::release_content(std::string_view text) {
+  if (text.empty()) return;
+  if (released_.empty() || released_.back().kind != OutputEvent::Kind::kContent)
+    released_.push_back({.kind = OutputEvent::Kind::kContent, .text = {}});
+  released_.back().text += text;
+}
+
+std::vector<OutputEvent> AnswerGate::take() { return std::exchange(released_, {}); }
+
+std::vector<OutputEvent> AnswerGate::finish(OutputEnd end) {
+  if (!matched_.empty()) return take();
+  if (const std::string rest = decoder_.finish(); !rest.empty())
+    parser_.push(rest, false, &parsed_);
+  parser_.finish(end, &parsed_);
+  if (!release()) release_content(std::exchange(held_, {}));
+  return take();
+}
+
+}  // namespace flare::server
