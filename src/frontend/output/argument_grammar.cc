@@ -98,11 +98,17 @@ Expr ArgumentGrammar::body(const Spelling& spelling, const Tool& tool, bool enfo
 }
 
 bool ArgumentGrammar::enforceable(const Json& schema, std::string_view pointer) {
+  const auto [known, is_new] = judged_.try_emplace(tool_->name + ' ' + schema.to_text(), true);
+  if (!is_new) return known->second;
+  // The compilation of the whole has the request's limit of time; a busy machine is no reason to
+  // loosen a part.
+  constexpr grammar::CompileLimits kLimits = {.timeout_ms = 10'000};
   try {
     grammar::compile(grammar::json_schema_grammar(schema, {.strict = tool_->strict}),
-                     byte_vocabulary());
+                     byte_vocabulary(), kLimits);
     return true;
   } catch (const grammar::ConstraintError& error) {
+    known->second = false;
     const std::string where = std::string(pointer) + error.pointer();
     if (tool_->strict)
       throw grammar::ConstraintError(kInvalidToolSchema, where,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -69,6 +70,7 @@ class ArgumentGrammar {
   const Format& format_;
   const Tool* tool_ = nullptr;  // the one whose body is built
   std::optional<Grammar::Rule> any_literal_;
+  std::map<std::string, bool> judged_;  // tool and schema: can be enforced
   std::vector<std::string> loosened_;
 };
 
