@@ -15,6 +15,9 @@ using FilterFunction = Value (*)(Evaluator&, CallArguments&);
 using TestFunction = bool (*)(Evaluator&, CallArguments&);
 
 enum class BinaryOp : uint8_t { kAdd, kSub, kMul, kDiv, kFloorDiv, kMod, kPow };
+// Whether a place of the template escapes what it prints: as written by {% autoescape %} around it,
+// or decided by a value at run time.
+enum class Escape : uint8_t { kOff, kOn, kDynamic };
 enum class CompareOp : uint8_t { kEq, kNe, kLt, kLe, kGt, kGe, kIn, kNotIn };
 
 enum class ExprKind : uint8_t {
@@ -69,8 +72,10 @@ struct Expr {
   std::vector<BinaryOp> binary_ops;
   std::vector<CompareOp> compare_ops;
   Call call;
-  FilterFunction filter = nullptr;
+  FilterFunction filter = nullptr;  // nullptr: unknown, which fails when it is reached
   TestFunction test = nullptr;
+  Escape escape = Escape::kOff;  // of kConcat
+  bool folds = false;            // jinja2 computes it while it compiles: nothing in it is variable
 };
 
 enum class StmtKind : uint8_t {
@@ -85,6 +90,10 @@ enum class StmtKind : uint8_t {
   kFilterBlock,  // body | value
   kWith,         // targets and values in pairs, body
   kScope,        // body in a scope of its own
+  kBlock,        // block `text`, defined in Ast::blocks; `flag`: scoped
+  kAutoescape,   // value decides for the body
+  kInclude,      // value names a template; `flag`: ignore missing
+  kImport,       // value names a template: import, from and extends
   kBreak,
   kContinue,
 };
@@ -92,7 +101,10 @@ enum class StmtKind : uint8_t {
 struct Stmt;
 using Body = std::vector<Stmt*>;
 
+enum class MacroKind : uint8_t { kNamed, kCaller };
+
 struct Macro {
+  MacroKind kind = MacroKind::kNamed;
   std::string name;
   std::vector<std::string> parameters;
   std::vector<Expr*> defaults;  // of the last parameters
@@ -115,6 +127,8 @@ struct Stmt {
   Expr* value = nullptr;
   Expr* test = nullptr;
   bool recursive = false;
+  bool flag = false;
+  Escape escape = Escape::kOff;
   Body body;
   Body other;
   std::vector<Branch> branches;
@@ -122,10 +136,19 @@ struct Stmt {
   Macro* macro = nullptr;
 };
 
+// {% block %}: rendered where it stands, and again by self.NAME().
+struct Block {
+  std::string name;
+  int line = 0;
+  bool required = false;  // to be replaced by a template that extends this one: it fails
+  Body body;
+};
+
 struct Ast {
   std::deque<Expr> exprs;
   std::deque<Stmt> stmts;
   std::deque<Macro> macros;
+  std::deque<Block> blocks;
   Body body;
   int n_constants = 0;  // string constants, numbered by Expr::constant
 };

@@ -1,5 +1,6 @@
 // object.name and object[key], and the methods of every type but str.
 #include <algorithm>
+#include <cmath>
 
 #include "frontend/template/builtins.h"
 #include "frontend/template/evaluator.h"
@@ -52,6 +53,9 @@ Value count_in_list(Evaluator& ev, const Value& self, CallArguments& arguments) 
 }
 
 Value index_in_list(Evaluator& ev, const Value& self, CallArguments& arguments) {
+  if (self.is(Kind::kRange) && arguments.positional.size() != 1) {
+    ev.fail("range.index() takes exactly one argument ({} given)", arguments.positional.size());
+  }
   const Parameters p(ev, "index", arguments, {"value", "start", "stop"}, 1);
   const auto n = static_cast<Int>(ev.length(self));
   const auto bound = [&](size_t i, Int otherwise) {
@@ -68,7 +72,7 @@ Value index_in_list(Evaluator& ev, const Value& self, CallArguments& arguments) 
   ev.fail("{} is not in list", to_repr(p[0]).text());
 }
 
-// The one change of a list that the sandbox permits.
+// The changes of a list that the sandbox permits: this one and clear.
 Value pop_method(Evaluator& ev, const Value& self, CallArguments& arguments) {
   const Parameters p(ev, "pop", arguments, {"index"}, 0);
   auto& items = self.list().items;
@@ -80,6 +84,32 @@ Value pop_method(Evaluator& ev, const Value& self, CallArguments& arguments) {
   Value value = std::move(*it);
   items.erase(it);
   return value;
+}
+
+Value clear_method(Evaluator& ev, const Value& self, CallArguments& arguments) {
+  const Parameters p(ev, "clear", arguments, {}, 0);
+  self.list().items.clear();
+  return Value();
+}
+
+template <bool only_ones>
+Value bits_method(Evaluator& ev, const Value& self, CallArguments& arguments) {
+  const Parameters p(ev, "bit_length", arguments, {}, 0);
+  Int n = 0;
+  auto magnitude = static_cast<unsigned __int128>(self.integer());
+  if (self.integer() < 0) magnitude = 0 - magnitude;
+  for (; magnitude != 0; magnitude >>= 1) n += only_ones ? static_cast<Int>(magnitude & 1) : 1;
+  return Value(n);
+}
+
+Value conjugate_method(Evaluator& ev, const Value& self, CallArguments& arguments) {
+  const Parameters p(ev, "conjugate", arguments, {}, 0);
+  return self.is(Kind::kFloat) ? self : Value(self.integer());
+}
+
+Value is_integer_method(Evaluator& ev, const Value& self, CallArguments& arguments) {
+  const Parameters p(ev, "is_integer", arguments, {}, 0);
+  return Value(std::isfinite(self.real()) && std::floor(self.real()) == self.real());
 }
 
 Value cycle_method(Evaluator& ev, const Value& self, CallArguments& arguments) {
@@ -128,10 +158,19 @@ constexpr Entry kMethods[] = {
     {Kind::kList, "count", count_in_list},
     {Kind::kList, "index", index_in_list},
     {Kind::kList, "pop", pop_method},
+    {Kind::kList, "clear", clear_method},
     {Kind::kTuple, "count", count_in_list},
     {Kind::kTuple, "index", index_in_list},
     {Kind::kRange, "count", count_in_list},
     {Kind::kRange, "index", index_in_list},
+    {Kind::kInt, "bit_length", bits_method<false>},
+    {Kind::kInt, "bit_count", bits_method<true>},
+    {Kind::kInt, "conjugate", conjugate_method},
+    {Kind::kBool, "bit_length", bits_method<false>},
+    {Kind::kBool, "bit_count", bits_method<true>},
+    {Kind::kBool, "conjugate", conjugate_method},
+    {Kind::kFloat, "is_integer", is_integer_method},
+    {Kind::kFloat, "conjugate", conjugate_method},
     {Kind::kLoop, "cycle", cycle_method},
     {Kind::kLoop, "changed", changed_method},
     {Kind::kCycler, "next", next_method},
@@ -184,6 +223,8 @@ bool python_attribute(Evaluator& ev, const Value& object, std::string_view name,
       return false;
     case Kind::kLoop:
       return loop_attribute(ev, object.loop(), name, out);
+    case Kind::kFunction:
+      return object.function().macro && ev.macro_attribute(*object.function().macro, name, out);
     case Kind::kCycler:
       if (name != "current") return false;
       return out = object.cycler().items[object.cycler().at], true;
@@ -244,18 +285,74 @@ bool is_unsafe_method(const Value& object, std::string_view name) {
   const auto in = [&](const auto& names) {
     return std::find(std::begin(names), std::end(names), name) != std::end(names);
   };
+  // What an undefined value has of its own; everything else on it fails.
+  static constexpr std::string_view kUndefined[] = {"__add__",
+                                                    "__aiter__",
+                                                    "__bool__",
+                                                    "__call__",
+                                                    "__class__",
+                                                    "__complex__",
+                                                    "__delattr__",
+                                                    "__dir__",
+                                                    "__div__",
+                                                    "__doc__",
+                                                    "__eq__",
+                                                    "__float__",
+                                                    "__floordiv__",
+                                                    "__format__",
+                                                    "__ge__",
+                                                    "__getattr__",
+                                                    "__getattribute__",
+                                                    "__getitem__",
+                                                    "__getstate__",
+                                                    "__gt__",
+                                                    "__hash__",
+                                                    "__init__",
+                                                    "__init_subclass__",
+                                                    "__int__",
+                                                    "__iter__",
+                                                    "__le__",
+                                                    "__len__",
+                                                    "__lt__",
+                                                    "__mod__",
+                                                    "__module__",
+                                                    "__mul__",
+                                                    "__ne__",
+                                                    "__neg__",
+                                                    "__new__",
+                                                    "__pos__",
+                                                    "__pow__",
+                                                    "__radd__",
+                                                    "__rdiv__",
+                                                    "__reduce__",
+                                                    "__reduce_ex__",
+                                                    "__repr__",
+                                                    "__rfloordiv__",
+                                                    "__rmod__",
+                                                    "__rmul__",
+                                                    "__rpow__",
+                                                    "__rsub__",
+                                                    "__rtruediv__",
+                                                    "__setattr__",
+                                                    "__sizeof__",
+                                                    "__str__",
+                                                    "__sub__",
+                                                    "__subclasshook__",
+                                                    "__truediv__"};
   if (object.is(Kind::kDict)) return in(kDict);
+  if (object.is_undefined()) return in(kUndefined);
   if (object.is(Kind::kList)) return in(kList);
   return name.starts_with("__") && name.ends_with("__") && !object.is(Kind::kDict);
 }
 
 Value Evaluator::attribute(const Value& object, std::string_view name) {
-  if (object.is_undefined()) fail_undefined(object);
+  if (object.is_undefined() && !is_unsafe_method(object, name)) fail_undefined(object);
   Value out;
   if (python_attribute(*this, object, name, out)) return out;
   if (object.is(Kind::kDict)) {
     if (const Value* value = object.dict().find(name)) return *value;
   }
+  if (object.is(Kind::kSelf) && block_reference(name, out)) return out;
   return make_undefined(object, make_string(name));
 }
 
@@ -263,7 +360,10 @@ Value Evaluator::item(const Value& object, const Value& key) {
   if (object.is_undefined()) fail_undefined(object);
   Value out;
   if (python_item(*this, object, key, out)) return out;
-  if (key.is_string() && python_attribute(*this, object, key.string().bytes(), out)) return out;
+  if (key.is_string()) {
+    if (object.is(Kind::kSelf) && block_reference(key.string().bytes(), out)) return out;
+    if (python_attribute(*this, object, key.string().bytes(), out)) return out;
+  }
   return make_undefined(object, key);
 }
 

@@ -7,6 +7,7 @@
 #include "frontend/template/builtins.h"
 #include "frontend/template/loop.h"
 #include "frontend/template/operations.h"
+#include "frontend/template/text.h"
 #include "frontend/template/unicode.h"
 
 namespace flare::frontend::jinja {
@@ -37,21 +38,6 @@ Int parse_integer(Evaluator& evaluator, std::string_view text) {
 }
 
 }  // namespace
-
-// Counts nested evaluations while it lives.
-class Evaluator::Depth {
- public:
-  Depth(Evaluator& evaluator, int& counter, int limit) : counter_(counter) {
-    if (counter_ >= limit) evaluator.fail("nested deeper than {} levels", limit);
-    ++counter_;
-  }
-  ~Depth() { --counter_; }
-  Depth(const Depth&) = delete;
-  Depth& operator=(const Depth&) = delete;
-
- private:
-  int& counter_;
-};
 
 const Value* Scope::find(std::string_view name) const {
   for (const auto& [key, value] : variables) {
@@ -93,6 +79,7 @@ MarkedText Evaluator::run() {
   auto scope = std::make_shared<Scope>();
   scope->parent = context_;
   captured_.push_back(scope);
+  block_context_ = scope;
   execute(ast_.body, scope);
   return std::move(output_);
 }
@@ -310,6 +297,7 @@ Cursor::Cursor(Evaluator& evaluator, Value source)
     case Kind::kFunction:
     case Kind::kLoop:
     case Kind::kCycler:
+    case Kind::kSelf:
       evaluator.fail("'{}' object is not iterable", type_name(source_));
     default:
       break;
@@ -408,13 +396,14 @@ Evaluator::Flow Evaluator::execute(const Stmt& stmt, const ScopePtr& scope) {
       write(MarkedText(stmt.text, Origin::kTemplate));
       break;
     case StmtKind::kOutput:
-      write(evaluate(*stmt.value, scope));
+      folding_ = stmt.value->folds;
+      write(printed(evaluate(*stmt.value, scope), stmt.escape));
+      folding_ = false;
       break;
     case StmtKind::kIf:
       return execute_if(stmt, scope);
     case StmtKind::kFor:
-      execute_for(stmt, scope);
-      break;
+      return execute_for(stmt, scope);
     case StmtKind::kSet:
       assign(*stmt.target, evaluate(*stmt.value, scope), scope);
       break;
@@ -430,7 +419,8 @@ Evaluator::Flow Evaluator::execute(const Stmt& stmt, const ScopePtr& scope) {
       MarkedText text;
       const Flow flow = capture(stmt.body, scope, text);
       if (flow != Flow::kNormal) return flow;
-      write(apply_filters(stmt.value, make_string(std::move(text)), scope));
+      const bool safe = escapes(stmt.escape);
+      write_text(apply_filters(stmt.value, make_string(std::move(text), safe), scope));
       break;
     }
     case StmtKind::kWith:
@@ -440,6 +430,15 @@ Evaluator::Flow Evaluator::execute(const Stmt& stmt, const ScopePtr& scope) {
       inner->parent = scope;
       return execute(stmt.body, inner);
     }
+    case StmtKind::kAutoescape:
+      return execute_autoescape(stmt, scope);
+    case StmtKind::kBlock:
+      execute_block(stmt, scope);
+      break;
+    case StmtKind::kInclude:
+    case StmtKind::kImport:
+      execute_include(stmt, scope);
+      break;
     case StmtKind::kBreak:
       return Flow::kBreak;
     case StmtKind::kContinue:
@@ -455,20 +454,22 @@ void Evaluator::write(const MarkedText& text) {
   out_->append(text);
 }
 
-void Evaluator::write(const Value& value) {
-  value.is_string() ? write(value.string().text) : write(to_text(value));
+MarkedText Evaluator::printed(const Value& value, Escape escape) {
+  if (!escapes(escape) || (value.is_string() && value.string().safe)) return to_text(value);
+  return escape_html(to_text(value));
+}
+
+// Results of filter and call blocks are joined as they are.
+void Evaluator::write_text(const Value& value) {
+  if (!value.is_string()) fail("expected str instance, {} found", type_name(value));
+  write(value.string().text);
 }
 
 // Renders into `text` in a scope of its own.
 Evaluator::Flow Evaluator::capture(const Body& body, const ScopePtr& scope, MarkedText& text) {
   auto inner = std::make_shared<Scope>();
   inner->parent = scope;
-  struct Redirect {
-    MarkedText*& slot;
-    MarkedText* outer;
-    ~Redirect() { slot = outer; }
-  } redirect{out_, out_};
-  out_ = &text;
+  const Redirect redirect(*this, text);
   return execute(body, inner);
 }
 
@@ -483,10 +484,21 @@ Evaluator::Flow Evaluator::execute_set_block(const Stmt& stmt, const ScopePtr& s
   MarkedText text;
   const Flow flow = capture(stmt.body, scope, text);
   if (flow != Flow::kNormal) return flow;
-  Value value = make_string(std::move(text));
+  Value value = make_string(std::move(text), escapes(stmt.escape));
   if (stmt.value) value = apply_filters(stmt.value, std::move(value), scope);
+  if (escaping_) value = make_string(to_text(value), true);
   assign(*stmt.target, std::move(value), scope);
   return Flow::kNormal;
+}
+
+Evaluator::Flow Evaluator::execute_autoescape(const Stmt& stmt, const ScopePtr& scope) {
+  const bool outer = std::exchange(escaping_, truthy(evaluate(*stmt.value, scope)));
+  auto inner = std::make_shared<Scope>();
+  inner->parent = scope;
+  const Flow flow = execute(stmt.body, inner);
+  // As in jinja2, a break or continue leaves the setting behind.
+  if (flow == Flow::kNormal) escaping_ = outer;
+  return flow;
 }
 
 Evaluator::Flow Evaluator::execute_with(const Stmt& stmt, const ScopePtr& scope) {
@@ -500,8 +512,8 @@ Evaluator::Flow Evaluator::execute_with(const Stmt& stmt, const ScopePtr& scope)
   return execute(stmt.body, inner);
 }
 
-void Evaluator::execute_for(const Stmt& stmt, const ScopePtr& scope) {
-  run_loop(stmt, scope, evaluate(*stmt.value, scope), 0);
+Evaluator::Flow Evaluator::execute_for(const Stmt& stmt, const ScopePtr& scope) {
+  return run_loop(stmt, scope, evaluate(*stmt.value, scope), 0);
 }
 
 // The items, without those that the loop's `if` refuses. Lazy: the test sees what the body did.
@@ -520,7 +532,9 @@ std::function<bool(Value&)> Evaluator::loop_source(const Stmt& stmt, const Scope
   };
 }
 
-void Evaluator::run_loop(const Stmt& stmt, const ScopePtr& scope, const Value& items, int depth0) {
+// A break or continue in the `else` part is about the loop around this one.
+Evaluator::Flow Evaluator::run_loop(const Stmt& stmt, const ScopePtr& scope, const Value& items,
+                                    int depth0) {
   const int depth = deeper_than(items);
   auto* loop = new Loop;
   const Value loop_value(Kind::kLoop, loop);
@@ -532,30 +546,29 @@ void Evaluator::run_loop(const Stmt& stmt, const ScopePtr& scope, const Value& i
     loop->recurse = [this, &stmt, scope, depth0](const Value& inner_items) {
       const Depth depth(*this, calls_, limits_.max_depth);
       MarkedText text;
-      MarkedText* const outer = std::exchange(out_, &text);
-      try {
+      {
+        const Redirect redirect(*this, text);
         run_loop(stmt, scope, inner_items, depth0 + 1);
-      } catch (...) {
-        out_ = outer;
-        throw;
       }
-      out_ = outer;
-      return make_string(std::move(text));
+      return make_string(std::move(text), escapes(stmt.escape));
     };
   }
+  bool finished = false;  // a body ran to its end
   while (loop->advance()) {
     auto inner = std::make_shared<Scope>();
     inner->parent = scope;
     inner->set("loop", loop_value);
     line_ = stmt.line;
     assign(*stmt.target, loop->current, inner);
-    if (execute(stmt.body, inner) == Flow::kBreak) break;
+    const Flow flow = execute(stmt.body, inner);
+    if (flow == Flow::kBreak) break;
+    finished |= flow == Flow::kNormal;
   }
-  if (loop->index0 < 0) {
-    auto inner = std::make_shared<Scope>();
-    inner->parent = scope;
-    execute(stmt.other, inner);
-  }
+  if (finished) return Flow::kNormal;
+  // As in jinja2, also if every body was broken off.
+  auto inner = std::make_shared<Scope>();
+  inner->parent = scope;
+  return execute(stmt.other, inner);
 }
 
 void Evaluator::execute_call_block(const Stmt& stmt, const ScopePtr& scope) {
@@ -565,7 +578,7 @@ void Evaluator::execute_call_block(const Stmt& stmt, const ScopePtr& scope) {
   evaluate_arguments(expr.call, scope, arguments);
   arguments.keywords.emplace_back("caller", make_macro(*stmt.macro, scope));
   line_ = stmt.line;
-  write(call(callee, arguments));
+  write_text(call(callee, arguments));
 }
 
 void Evaluator::assign(const Expr& target, Value value, const ScopePtr& scope) {
@@ -592,78 +605,6 @@ void Evaluator::assign(const Expr& target, Value value, const ScopePtr& scope) {
   }
   if (parts.size() > expected) fail("too many values to unpack (expected {})", expected);
   for (size_t i = 0; i < expected; ++i) assign(*target.items[i], std::move(parts[i]), scope);
-}
-
-// ---- macros ----
-
-Value Evaluator::make_macro(const Macro& macro, const ScopePtr& scope) {
-  for (ScopePtr s = scope; s && s != context_; s = s->parent) {
-    if (std::find(captured_.rbegin(), captured_.rend(), s) != captured_.rend()) break;
-    captured_.push_back(s);
-  }
-  return make_function(
-      Value(),
-      [&macro, scope](Evaluator& evaluator, CallArguments& arguments) {
-        return evaluator.invoke(macro, scope, arguments);
-      },
-      "<Macro '" + macro.name + "'>", "Macro");
-}
-
-Value Evaluator::invoke(const Macro& macro, const ScopePtr& closure, CallArguments& arguments) {
-  const Depth depth(*this, calls_, limits_.max_depth);
-  auto scope = std::make_shared<Scope>();
-  scope->parent = closure;
-  bind_arguments(macro, *scope, arguments);
-  const size_t required = macro.parameters.size() - macro.defaults.size();
-  for (size_t i = 0; i < macro.parameters.size(); ++i) {
-    if (scope->find(macro.parameters[i])) continue;
-    Value value = i >= required
-                      ? evaluate(*macro.defaults[i - required], scope)
-                      : make_undefined("parameter '" + macro.parameters[i] + "' was not provided");
-    scope->set(macro.parameters[i], std::move(value));
-  }
-  MarkedText text;
-  capture(macro.body, scope, text);
-  return make_string(std::move(text));
-}
-
-void Evaluator::bind_arguments(const Macro& macro, Scope& scope, CallArguments& arguments) {
-  auto& positional = arguments.positional;
-  auto& keywords = arguments.keywords;
-  const size_t n = std::min(positional.size(), macro.parameters.size());
-  const auto take = [&](std::string_view name, Value& out) {
-    const auto it = std::find_if(keywords.begin(), keywords.end(),
-                                 [&](const auto& k) { return k.first == name; });
-    if (it == keywords.end()) return false;
-    out = std::move(it->second);
-    keywords.erase(it);
-    return true;
-  };
-  for (size_t i = 0; i < n; ++i) scope.set(macro.parameters[i], positional[i]);
-  bool has_caller = false;
-  for (size_t i = n; i < macro.parameters.size(); ++i) {
-    Value value;
-    if (take(macro.parameters[i], value)) scope.set(macro.parameters[i], std::move(value));
-    has_caller |= macro.parameters[i] == "caller";
-  }
-  if (macro.uses_caller && !has_caller) {
-    Value caller;
-    if (!take("caller", caller)) caller = make_undefined("No caller defined");
-    scope.set("caller", std::move(caller));
-  }
-  if (macro.uses_kwargs) {
-    std::vector<std::pair<Value, Value>> items;
-    for (auto& [key, value] : keywords) items.emplace_back(make_string(key), std::move(value));
-    scope.set("kwargs", make_dict(std::move(items)));
-  } else if (!keywords.empty()) {
-    fail("macro '{}' takes no keyword argument '{}'", macro.name, keywords[0].first);
-  }
-  if (macro.uses_varargs) {
-    std::vector<Value> rest(positional.begin() + static_cast<ptrdiff_t>(n), positional.end());
-    scope.set("varargs", make_list(std::move(rest), Kind::kTuple));
-  } else if (positional.size() > n) {
-    fail("macro '{}' takes not more than {} argument(s)", macro.name, macro.parameters.size());
-  }
 }
 
 // ---- expressions ----
@@ -736,6 +677,7 @@ Value Evaluator::evaluate_test(const Expr& expr, const ScopePtr& scope) {
   arguments.positional.push_back(evaluate(*expr.a, scope));
   evaluate_arguments(expr.call, scope, arguments);
   line_ = expr.line;
+  if (!expr.test) fail("No test named '{}' found.", expr.text);
   return Value(expr.test(*this, arguments));
 }
 
@@ -757,12 +699,14 @@ Value Evaluator::evaluate_binary(const Expr& expr, const ScopePtr& scope) {
 }
 
 Value Evaluator::evaluate_concat(const Expr& expr, const ScopePtr& scope) {
+  std::vector<Value> parts = evaluate_all(expr.items, scope);
+  const bool safe = escapes(expr.escape) && std::any_of(parts.begin(), parts.end(), is_safe);
   MarkedText text;
-  for (const Expr* item : expr.items) {
-    text.append(to_text(evaluate(*item, scope)));
+  for (const Value& part : parts) {
+    text.append(safe && !is_safe(part) ? escape_html(to_text(part)) : to_text(part));
     check_size(text.size());
   }
-  return make_string(std::move(text));
+  return make_string(std::move(text), safe);
 }
 
 Value Evaluator::evaluate_string(const Expr& expr) {
@@ -776,7 +720,9 @@ Value Evaluator::evaluate_name(const Expr& expr, const ScopePtr& scope) {
   for (const Scope* s = scope.get(); s; s = s->parent.get()) {
     if (const Value* value = s->find(name)) return *value;
   }
-  if (const Json* json = variables_.find(name)) {
+  if (name == "self") {
+    context_->set(name, Value(Kind::kSelf, new SelfReference));
+  } else if (const Json* json = variables_.find(name)) {
     const bool trusted = std::find(trusted_.begin(), trusted_.end(), name) != trusted_.end();
     context_->set(name, from_json(*json, trusted ? Origin::kTemplate : Origin::kCaller));
   } else if (Value global; make_global(*this, name, global)) {
@@ -809,7 +755,14 @@ Value Evaluator::evaluate_dict(const Expr& expr, const ScopePtr& scope) {
 
 Value Evaluator::evaluate_item(const Expr& expr, const ScopePtr& scope) {
   const Value object = evaluate(*expr.a, scope);
-  if (expr.b->kind == ExprKind::kSlice) return evaluate_slice(object, *expr.b, scope);
+  if (expr.b->kind == ExprKind::kSlice) {
+    // jinja2 looks into constants while it compiles, with other rules.
+    const bool sliceable = object.is_string() || object.is_sequence() || object.is(Kind::kRange);
+    if (folding_ && !sliceable && !object.is_undefined()) {
+      return make_undefined(object, make_string("slice"));
+    }
+    return evaluate_slice(object, *expr.b, scope);
+  }
   const Value key = evaluate(*expr.b, scope);
   line_ = expr.line;
   return item(object, key);
@@ -905,6 +858,7 @@ Value Evaluator::apply_filter(const Expr& expr, Value value, const ScopePtr& sco
   arguments.positional.push_back(std::move(value));
   evaluate_arguments(expr.call, scope, arguments);
   line_ = expr.line;
+  if (!expr.filter) fail("No filter named '{}' found.", expr.text);
   return expr.filter(*this, arguments);
 }
 

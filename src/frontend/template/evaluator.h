@@ -99,24 +99,40 @@ class Evaluator {
   Value attribute(const Value& object, std::string_view name);
   Value item(const Value& object, const Value& key);
   Value call(const Value& callee, CallArguments& arguments);
+  // Whether {% autoescape %} is on where the render stands.
+  bool escaping() const { return escaping_; }
+  // What a macro and self have under `name`; false if nothing.
+  bool macro_attribute(const Macro& macro, std::string_view name, Value& out);
+  bool block_reference(std::string_view name, Value& out);
 
  private:
   enum class Flow : uint8_t { kNormal, kBreak, kContinue };
   class Depth;
+  class Redirect;
 
   Flow execute(const Body& body, const ScopePtr& scope);
   Flow execute(const Stmt& stmt, const ScopePtr& scope);
   Flow execute_if(const Stmt& stmt, const ScopePtr& scope);
-  void execute_for(const Stmt& stmt, const ScopePtr& scope);
-  void run_loop(const Stmt& stmt, const ScopePtr& scope, const Value& items, int depth0);
+  Flow execute_for(const Stmt& stmt, const ScopePtr& scope);
+  Flow run_loop(const Stmt& stmt, const ScopePtr& scope, const Value& items, int depth0);
   std::function<bool(Value&)> loop_source(const Stmt& stmt, const ScopePtr& scope,
                                           const Value& items);
+  Flow execute_autoescape(const Stmt& stmt, const ScopePtr& scope);
+  const Block* find_block(std::string_view name) const;
+  void execute_block(const Block& block, const ScopePtr& context);
+  void execute_block(const Stmt& stmt, const ScopePtr& scope);
+  Value render_block(const Block& block, const ScopePtr& context);
+  void execute_include(const Stmt& stmt, const ScopePtr& scope);
+  void write_text(const Value& value);
+  MarkedText printed(const Value& value, Escape escape);
+  bool escapes(Escape escape) const {
+    return escape == Escape::kOn || (escape == Escape::kDynamic && escaping_);
+  }
   Flow execute_set_block(const Stmt& stmt, const ScopePtr& scope);
   Flow execute_with(const Stmt& stmt, const ScopePtr& scope);
   void execute_call_block(const Stmt& stmt, const ScopePtr& scope);
   Flow capture(const Body& body, const ScopePtr& scope, MarkedText& text);
   void write(const MarkedText& text);
-  void write(const Value& value);
 
   void assign(const Expr& target, Value value, const ScopePtr& scope);
   Value make_macro(const Macro& macro, const ScopePtr& scope);
@@ -156,14 +172,46 @@ class Evaluator {
   int line_ = 1;
   int frames_ = 0;  // nested evaluations
   int calls_ = 0;   // nested calls of macros and recursive loops
+  bool escaping_ = false;
+  bool folding_ = false;  // in an output that jinja2 computes while it compiles
   MarkedText output_;
   MarkedText* out_ = &output_;
-  ScopePtr context_;  // the caller's variables as far as they were used, and globals
+  ScopePtr context_;        // the caller's variables as far as they were used, and globals
+  ScopePtr block_context_;  // what blocks see
   std::vector<Value> constants_;
   // Namespaces and scopes of macros can refer to themselves; they are emptied at the end.
   std::vector<Value> namespaces_;
   std::vector<Value> loops_;
   std::vector<ScopePtr> captured_;
+};
+
+// Counts nested evaluations while it lives.
+class Evaluator::Depth {
+ public:
+  Depth(Evaluator& evaluator, int& counter, int limit) : counter_(counter) {
+    if (counter_ >= limit) evaluator.fail("nested deeper than {} levels", limit);
+    ++counter_;
+  }
+  ~Depth() { --counter_; }
+  Depth(const Depth&) = delete;
+  Depth& operator=(const Depth&) = delete;
+
+ private:
+  int& counter_;
+};
+
+// Output goes to `text` while it lives.
+class Evaluator::Redirect {
+ public:
+  Redirect(Evaluator& evaluator, MarkedText& text)
+      : slot_(evaluator.out_), outer_(std::exchange(evaluator.out_, &text)) {}
+  ~Redirect() { slot_ = outer_; }
+  Redirect(const Redirect&) = delete;
+  Redirect& operator=(const Redirect&) = delete;
+
+ private:
+  MarkedText*& slot_;
+  MarkedText* outer_;
 };
 
 }  // namespace flare::frontend::jinja

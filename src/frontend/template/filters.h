@@ -16,5 +16,7 @@ struct FilterEntry {
 std::span<const FilterEntry> text_filters();
 std::span<const FilterEntry> number_filters();
 std::span<const FilterEntry> sequence_filters();
+std::span<const FilterEntry> web_filters();
+std::span<const FilterEntry> wrap_filters();
 
 }  // namespace flare::frontend::jinja

@@ -240,7 +240,10 @@ class PercentFormatter {
     bool numeric = true;
     if (type == 's' || type == 'r' || type == 'a') {
       numeric = false;
-      text = cut(type == 's' ? to_text(value) : to_repr(value), spec.precision);
+      text = cut(type == 's'   ? to_text(value)
+                 : type == 'r' ? to_repr(value)
+                               : to_ascii(value),
+                 spec.precision);
       if (format_.safe && !(value.is_string() && value.string().safe)) text = escape_html(text);
     } else if (type == 'c') {
       numeric = false;
@@ -340,7 +343,7 @@ class BraceFormatter {
       if (text[name_end] == ']') bracket = 0;
       if (!bracket && (text[name_end] == ':' || text[name_end] == '!')) break;
     }
-    Value value = lookup(text.substr(begin, name_end - begin));
+    Value value = lookup(numbered(text.substr(begin, name_end - begin)));
     size_t at = name_end;
     if (at < end && text[at] == '!') {
       if (at + 1 >= end) ev_.fail("end of string while looking for conversion specifier");
@@ -348,7 +351,7 @@ class BraceFormatter {
       if (c == 's')
         value = ev_.make_string(to_text(value));
       else if (c == 'r' || c == 'a')
-        value = ev_.make_string(to_repr(value));
+        value = ev_.make_string(c == 'r' ? to_repr(value) : to_ascii(value));
       else
         ev_.fail("Unknown conversion specifier {}", c);
       at += 2;
@@ -357,6 +360,21 @@ class BraceFormatter {
     if (at >= end) return formatted(value, "");
     const MarkedText spec = run(format.slice(at + 1, end), depth + 1);
     return formatted(value, spec.text());
+  }
+
+  // The sandbox formats with string.Formatter, whose numbering looks at whole field names.
+  std::string numbered(std::string_view name) {
+    constexpr std::string_view kMixed =
+        "cannot switch from manual field specification to automatic field numbering";
+    if (name.empty()) {
+      if (manual_) ev_.fail_with(std::string(kMixed));
+      return std::to_string(automatic_++);
+    }
+    if (is_number(name)) {
+      if (automatic_ > 0) ev_.fail_with(std::string(kMixed));
+      manual_ = true;
+    }
+    return std::string(name);
   }
 
   Value lookup(std::string_view name) {
@@ -392,13 +410,8 @@ class BraceFormatter {
   }
 
   Value root(std::string_view name) {
-    if (name.empty() || is_number(name)) {
-      const int mode = name.empty() ? 1 : 2;
-      if (numbering_ != 0 && numbering_ != mode) {
-        ev_.fail("cannot switch between manual field specification and automatic field numbering");
-      }
-      numbering_ = mode;
-      const size_t i = name.empty() ? automatic_++ : static_cast<size_t>(to_number(name));
+    if (is_number(name)) {
+      const auto i = static_cast<size_t>(to_number(name));
       if (i >= arguments_.positional.size()) {
         ev_.fail("Replacement index {} out of range for positional args tuple", i);
       }
@@ -506,7 +519,7 @@ class BraceFormatter {
 
   Evaluator& ev_;
   const CallArguments& arguments_;
-  int numbering_ = 0;  // 1: automatic, 2: by number
+  bool manual_ = false;
   size_t automatic_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// The functions that every template has: range, dict, namespace, cycler, joiner, raise_exception,
-// strftime_now.
+// The functions that every template has: range, dict, namespace, cycler, joiner, lipsum,
+// raise_exception, strftime_now.
 #include <ctime>
 #include <memory>
 
@@ -41,6 +41,7 @@ std::vector<std::pair<Value, Value>> members(Evaluator& ev, std::string_view fun
   }
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional[0];
+    if (source.is_undefined()) ev.fail_undefined(source);
     if (source.is(Kind::kDict)) {
       out.items = source.dict().items;
     } else {
@@ -94,6 +95,10 @@ Value joiner_function(Evaluator& ev, CallArguments& arguments) {
       "<jinja2.utils.Joiner object>", "Joiner");
 }
 
+Value lipsum_function(Evaluator& ev, CallArguments&) {
+  ev.fail("lipsum() is refused: a prompt must not depend on chance");
+}
+
 Value raise_function(Evaluator& ev, CallArguments& arguments) {
   const Parameters p(ev, "raise_exception", arguments, {"message"}, 1);
   ev.fail_with(to_text(p[0]).text());
@@ -125,6 +130,7 @@ constexpr Entry kFunctions[] = {
     {"dict", dict_function, "<class 'dict'>"},
     {"namespace", namespace_function, "<class 'jinja2.utils.Namespace'>"},
     {"cycler", cycler_function, "<class 'jinja2.utils.Cycler'>"},
+    {"lipsum", lipsum_function, "<function generate_lorem_ipsum>"},
     {"joiner", joiner_function, "<class 'jinja2.utils.Joiner'>"},
     {"raise_exception", raise_function, "<function raise_exception>"},
     {"strftime_now", strftime_function, "<function strftime_now>"},

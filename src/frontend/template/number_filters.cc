@@ -121,6 +121,11 @@ double round_digits(double value, int digits) {
   return std::isinf(unit) ? std::copysign(0.0, value) : std::nearbyint(value / unit) * unit;
 }
 
+Value rounded(Evaluator& ev, double value) {
+  if (std::isnan(value)) ev.fail("cannot convert float NaN to integer");
+  return truncated(ev, std::nearbyint(value));
+}
+
 Value round_filter(Evaluator& ev, CallArguments& arguments) {
   const Parameters p(ev, "round", arguments, {"value", "precision", "method"}, 1);
   const std::string method = p.has(2) ? p.text(2).text() : "common";
@@ -131,9 +136,12 @@ Value round_filter(Evaluator& ev, CallArguments& arguments) {
   if (!p[0].is_number()) {
     ev.fail("type {} doesn't define __round__ method", type_name(p[0]));
   }
-  const Int wide = p.integer(1, 0);
+  const bool common = method == "common";
+  const Int wide = common && p[1].is_none() ? 0 : p.integer(1, 0);
   const int precision = static_cast<int>(wide < -400 ? Int{-400} : wide > 400 ? Int{400} : wide);
-  if (method == "common") {
+  if (common) {
+    const bool whole = p.has(1) && p[1].is_none();  // Python's round without digits
+    if (whole) return p[0].is_integral() ? Value(p[0].integer()) : rounded(ev, p[0].real());
     if (!p[0].is_integral()) return Value(round_digits(p[0].real(), precision));
     if (precision >= 0) return Value(p[0].integer());
     return truncated(ev, round_digits(p[0].real(), precision));
@@ -142,7 +150,7 @@ Value round_filter(Evaluator& ev, CallArguments& arguments) {
   const double scaled = p[0].real() * unit;
   const double whole = method == "ceil" ? std::ceil(scaled) : std::floor(scaled);
   if (!std::isfinite(whole)) ev.fail("cannot convert float infinity to integer");
-  return Value(whole / unit);
+  return Value(whole == 0 ? 0.0 : whole / unit);  // Python's ceil and floor give whole numbers
 }
 
 Value length_filter(Evaluator& ev, CallArguments& arguments) {

@@ -21,6 +21,10 @@ class Parser {
 
   Ast run() {
     ast_.body = body({});
+    for (const Expr* e : unknown_) {
+      fail_at(e->line, "unknown {} {}", e->kind == ExprKind::kFilter ? "filter" : "test",
+              quote(e->text));
+    }
     return std::move(ast_);
   }
 
@@ -28,6 +32,23 @@ class Parser {
   // What the innermost macro or caller body refers to.
   struct MacroUse {
     bool varargs = false, kwargs = false, caller = false;
+  };
+
+  // Where a tag stands, as far as its meaning depends on it.
+  struct Frame {
+    bool soft = false;  // an unknown filter or test fails when it is reached, not before
+    bool top = false;
+  };
+  class Restore {
+   public:
+    explicit Restore(Frame& frame) : frame_(frame), outer_(frame) {}
+    ~Restore() { frame_ = outer_; }
+    Restore(const Restore&) = delete;
+    Restore& operator=(const Restore&) = delete;
+
+   private:
+    Frame& frame_;
+    Frame outer_;
   };
 
   // Counts nesting while it lives.
@@ -89,10 +110,40 @@ class Parser {
     e.line = line;
     return &e;
   }
+  // Notes whether jinja2 computes `e`, now complete, while it compiles the template.
+  Expr* noted(Expr* e) {
+    // These see the variables of the template, or give what is consumed by iterating.
+    static constexpr std::string_view kLate[] = {"map",        "select",  "reject", "selectattr",
+                                                 "rejectattr", "random",  "items",  "reverse",
+                                                 "unique",     "groupby", "batch",  "slice"};
+    const auto fixed = [](const Expr* part) { return !part || part->folds; };
+    bool folds = fixed(e->a) && fixed(e->b) && fixed(e->c) &&
+                 std::all_of(e->items.begin(), e->items.end(), fixed) && fixed(e->call.star) &&
+                 fixed(e->call.double_star) &&
+                 std::all_of(e->call.positional.begin(), e->call.positional.end(), fixed);
+    for (const auto& [name, value] : e->call.keywords) folds &= value->folds;
+    if (e->kind == ExprKind::kFilter || e->kind == ExprKind::kTest) {
+      folds &= e->a != nullptr && escape_ != Escape::kDynamic && (e->filter || e->test) &&
+               std::find(std::begin(kLate), std::end(kLate), e->text) == std::end(kLate);
+    }
+    if (e->kind == ExprKind::kCondition) folds &= e->c != nullptr;
+    e->folds = folds && e->kind != ExprKind::kCall;
+    return e;
+  }
+
+  Stmt* output(int line, Expr* value) {
+    Stmt* s = stmt(StmtKind::kOutput, line);
+    s->value = value;
+    // As in jinja2, a setting that is known at run time only misses what was computed before.
+    if (s->escape == Escape::kDynamic && value->folds) s->escape = Escape::kOff;
+    return s;
+  }
+
   Stmt* stmt(StmtKind kind, int line) {
     Stmt& s = ast_.stmts.emplace_back();
     s.kind = kind;
     s.line = line;
+    s.escape = escape_;
     return &s;
   }
 
@@ -118,10 +169,9 @@ class Parser {
           break;
         case TokenKind::kVariableBegin: {
           next();
-          Stmt* s = stmt(StmtKind::kOutput, current().line);
-          s->value = tuple_or_expression();
+          const int line = current().line;
+          out.push_back(output(line, tuple_or_expression()));
           expect(TokenKind::kVariableEnd, "'}}'");
-          out.push_back(s);
           break;
         }
         default:
@@ -143,6 +193,13 @@ class Parser {
     Body out = body({end});
     next();
     return out;
+  }
+
+  // A body with variables of its own.
+  Body inner_block(std::string_view end) {
+    const Restore frame(frame_);
+    frame_ = {};
+    return block(end);
   }
 
   void statement(Body& out) {
@@ -174,11 +231,12 @@ class Parser {
       if (loops_ == 0) fail_at(tag.line, "'{}' outside of a loop", name);
       return stmt(name == "break" ? StmtKind::kBreak : StmtKind::kContinue, tag.line);
     }
-    if (name == "include" || name == "import" || name == "from" || name == "extends" ||
-        name == "block" || name == "autoescape") {
-      fail_at(tag.line,
-              "tag '{}' is not supported: a chat template is one file without inheritance", name);
-    }
+    if (name == "block") return block_tag(tag.line);
+    if (name == "autoescape") return autoescape_tag(tag.line);
+    if (name == "include") return include_tag(tag.line);
+    if (name == "import") return import_tag(tag.line);
+    if (name == "from") return from_tag(tag.line);
+    if (name == "extends") return extends_tag(tag.line);
     if (open_tags_.size() > 1) {
       const auto& [outer, line] = open_tags_[open_tags_.size() - 2];
       fail_at(tag.line, "unknown tag {} inside '{}' (line {})", quote(name), outer, line);
@@ -191,14 +249,14 @@ class Parser {
     while (current().kind != TokenKind::kBlockEnd) {
       if (!first) expect_op(",");
       first = false;
-      Stmt* s = stmt(StmtKind::kOutput, line);
-      s->value = expression();
-      out.push_back(s);
+      out.push_back(output(line, expression()));
     }
   }
 
   Stmt* if_tag(int line) {
     Stmt* s = stmt(StmtKind::kIf, line);
+    const Restore frame(frame_);
+    frame_.soft = true;
     for (;;) {
       Branch branch;
       branch.test = tuple_or_expression(false);
@@ -218,6 +276,8 @@ class Parser {
     s->target = target(false);
     expect_name("in");
     s->value = tuple_or_expression(false, "recursive");
+    const Restore frame(frame_);
+    frame_ = {};
     if (skip_name("if")) s->test = expression();
     s->recursive = skip_name("recursive");
     skip_op(":");
@@ -225,7 +285,11 @@ class Parser {
     ++loops_;
     s->body = body({"else", "endfor"});
     --loops_;
-    if (next().text == "else") s->other = block("endfor");
+    if (next().text != "else") return s;
+    const int outer_loops = loops_;
+    if (s->recursive) loops_ = 0;
+    s->other = block("endfor");
+    loops_ = outer_loops;
     return s;
   }
 
@@ -239,6 +303,8 @@ class Parser {
     }
     Stmt* s = stmt(StmtKind::kSetBlock, line);
     s->target = to;
+    const Restore frame(frame_);
+    frame_ = {};
     s->value = filters(nullptr);
     s->body = block("endset");
     return s;
@@ -264,7 +330,7 @@ class Parser {
     const int outer_loops = loops_;
     use_ = {};
     loops_ = 0;
-    macro.body = block(end);
+    macro.body = inner_block(end);
     macro.uses_varargs = use_.varargs;
     macro.uses_kwargs = use_.kwargs;
     macro.uses_caller = use_.caller;
@@ -286,6 +352,7 @@ class Parser {
     Stmt* s = stmt(StmtKind::kCallBlock, line);
     s->macro = &ast_.macros.emplace_back();
     s->macro->name = "caller";
+    s->macro->kind = MacroKind::kCaller;
     if (current().is_operator("(")) signature(*s->macro);
     s->value = expression();
     if (s->value->kind != ExprKind::kCall) fail_at(line, "tag 'call' expects a call");
@@ -295,6 +362,8 @@ class Parser {
 
   Stmt* filter_tag(int line) {
     Stmt* s = stmt(StmtKind::kFilterBlock, line);
+    const Restore frame(frame_);
+    frame_ = {};
     s->value = filters(one_filter(nullptr));
     s->body = block("endfilter");
     return s;
@@ -308,7 +377,103 @@ class Parser {
       expect_op("=");
       s->bindings.emplace_back(to, expression());
     }
-    s->body = block("endwith");
+    s->body = inner_block("endwith");
+    return s;
+  }
+
+  Stmt* block_tag(int line) {
+    Stmt* s = stmt(StmtKind::kBlock, line);
+    s->text = identifier();
+    for (const Block& other : ast_.blocks) {
+      if (other.name == s->text) {
+        fail_at(line, "block {} is defined twice (line {})", quote(s->text), other.line);
+      }
+    }
+    s->flag = skip_name("scoped");
+    if (current().is_operator("-")) {
+      fail("unexpected '-': the name of a block is one word without hyphens");
+    }
+    Block& out = ast_.blocks.emplace_back();
+    out.name = s->text;
+    out.line = line;
+    out.required = skip_name("required");
+    // jinja2 compiles it by itself: no loop and no autoescape around it reaches in.
+    const int outer_loops = std::exchange(loops_, 0);
+    const Escape outer_escape = std::exchange(escape_, Escape::kOff);
+    out.body = inner_block("endblock");
+    loops_ = outer_loops;
+    escape_ = outer_escape;
+    skip_name(out.name);
+    for (const Stmt* part : out.required ? out.body : Body()) {
+      const bool blank = part->kind == StmtKind::kText &&
+                         part->text.find_first_not_of(" \t\n\r\f\v") == std::string::npos;
+      if (!blank) fail_at(part->line, "a required block holds comments and white space only");
+    }
+    return s;
+  }
+
+  Stmt* autoescape_tag(int line) {
+    Stmt* s = stmt(StmtKind::kAutoescape, line);
+    s->value = expression();
+    const Escape outer = escape_;
+    const ExprKind kind = s->value->kind;
+    escape_ = kind == ExprKind::kTrue    ? Escape::kOn
+              : kind == ExprKind::kFalse ? Escape::kOff
+                                         : Escape::kDynamic;
+    s->body = inner_block("endautoescape");
+    escape_ = outer;
+    return s;
+  }
+
+  // "with context" or "without context", or nothing.
+  bool skip_import_context() {
+    if (!current().is_name("with") && !current().is_name("without")) return false;
+    if (!look().is_name("context")) return false;
+    next();
+    next();
+    return true;
+  }
+
+  Stmt* include_tag(int line) {
+    Stmt* s = stmt(StmtKind::kInclude, line);
+    s->value = expression();
+    if (current().is_name("ignore") && look().is_name("missing")) {
+      next();
+      next();
+      s->flag = true;
+    }
+    skip_import_context();
+    return s;
+  }
+
+  Stmt* import_tag(int line) {
+    Stmt* s = stmt(StmtKind::kImport, line);
+    s->value = expression();
+    expect_name("as");
+    assignable_name();
+    skip_import_context();
+    return s;
+  }
+
+  Stmt* from_tag(int line) {
+    Stmt* s = stmt(StmtKind::kImport, line);
+    s->value = expression();
+    expect_name("import");
+    for (bool first = true;; first = false) {
+      if (!first) expect_op(",");
+      if (skip_import_context()) break;
+      const std::string name = assignable_name();
+      if (name.starts_with("_")) fail("names that begin with '_' cannot be imported");
+      if (skip_name("as")) assignable_name();
+      if (skip_import_context() || !current().is_operator(",")) break;
+    }
+    return s;
+  }
+
+  Stmt* extends_tag(int line) {
+    if (!frame_.top) fail_at(line, "tag 'extends' may stand at the top level only");
+    Stmt* s = stmt(StmtKind::kImport, line);
+    s->value = expression();
     return s;
   }
 
@@ -316,7 +481,7 @@ class Parser {
     Stmt* s = stmt(StmtKind::kScope, line);
     const int outer_loops = loops_;
     loops_ = 0;
-    s->body = block("endgeneration");
+    s->body = inner_block("endgeneration");
     loops_ = outer_loops;
     return s;
   }
@@ -347,7 +512,7 @@ class Parser {
     Expr* e = expr(ExprKind::kTuple, first->line);
     e->items.push_back(first);
     while (skip_op(",")) {
-      if (current().is_name("in") || current().is_operator("=") || current().is_operator(")") ||
+      if ((!with_namespace && current().is_name("in")) || current().is_operator(")") ||
           current().kind == TokenKind::kBlockEnd) {
         break;
       }
@@ -393,19 +558,23 @@ class Parser {
     }
     Expr* e = expr(ExprKind::kTuple, line);
     e->items = std::move(items);
-    return e;
+    return noted(e);
   }
 
   Expr* expression() {
     const Nest nest(*this);
     const int line = current().line;
+    const size_t unknown_before = unknown_.size();
     Expr* value = or_expression();
     while (skip_name("if")) {
+      unknown_.resize(unknown_before);
       Expr* e = expr(ExprKind::kCondition, line);
       e->a = value;
+      const Restore frame(frame_);
+      frame_.soft = true;
       e->b = or_expression();
       if (skip_name("else")) e->c = expression();
-      value = e;
+      value = noted(e);
     }
     return value;
   }
@@ -417,7 +586,7 @@ class Parser {
     Expr* e = expr(kind, first->line);
     e->items.push_back(first);
     while (skip_name(name)) e->items.push_back(part());
-    return e;
+    return noted(e);
   }
 
   Expr* or_expression() {
@@ -432,7 +601,7 @@ class Parser {
     const Nest nest(*this);
     Expr* e = expr(ExprKind::kNot, next().line);
     e->a = not_expression();
-    return e;
+    return noted(e);
   }
 
   bool compare_op(CompareOp& op) {
@@ -461,7 +630,7 @@ class Parser {
       e->compare_ops.push_back(op);
       e->items.push_back(sum());
     } while (compare_op(op));
-    return e;
+    return noted(e);
   }
 
   template <typename Part>
@@ -471,7 +640,7 @@ class Parser {
     for (;;) {
       const auto op = std::find_if(ops.begin(), ops.end(),
                                    [&](const auto& o) { return current().is_operator(o.first); });
-      if (op == ops.end()) return e ? e : first;
+      if (op == ops.end()) return e ? noted(e) : first;
       next();
       if (!e) {
         e = expr(ExprKind::kBinary, first->line);
@@ -490,9 +659,10 @@ class Parser {
     Expr* first = product();
     if (!current().is_operator("~")) return first;
     Expr* e = expr(ExprKind::kConcat, first->line);
+    e->escape = escape_;
     e->items.push_back(first);
     while (skip_op("~")) e->items.push_back(product());
-    return e;
+    return noted(e);
   }
 
   Expr* product() {
@@ -514,6 +684,7 @@ class Parser {
       const bool minus = current().is_operator("-");
       e = expr(minus ? ExprKind::kNegate : ExprKind::kPlus, next().line);
       e->a = unary(false);
+      noted(e);
     } else {
       e = primary();
     }
@@ -524,9 +695,14 @@ class Parser {
   Expr* name_or_constant() {
     const Token& token = next();
     const std::string& name = token.text;
-    if (name == "true" || name == "True") return expr(ExprKind::kTrue, token.line);
-    if (name == "false" || name == "False") return expr(ExprKind::kFalse, token.line);
-    if (name == "none" || name == "None") return expr(ExprKind::kNone, token.line);
+    const auto constant = [&](ExprKind kind) {
+      Expr* e = expr(kind, token.line);
+      e->folds = true;
+      return e;
+    };
+    if (name == "true" || name == "True") return constant(ExprKind::kTrue);
+    if (name == "false" || name == "False") return constant(ExprKind::kFalse);
+    if (name == "none" || name == "None") return constant(ExprKind::kNone);
     use_.varargs |= name == "varargs";
     use_.kwargs |= name == "kwargs";
     use_.caller |= name == "caller";
@@ -544,16 +720,19 @@ class Parser {
         Expr* e = expr(ExprKind::kString, token.line);
         while (current().kind == TokenKind::kString) e->text += next().text;
         e->constant = ast_.n_constants++;
+        e->folds = true;
         return e;
       }
       case TokenKind::kInteger: {
         Expr* e = expr(ExprKind::kInteger, token.line);
         e->text = next().text;
+        e->folds = true;
         return e;
       }
       case TokenKind::kFloat: {
         Expr* e = expr(ExprKind::kFloat, token.line);
         e->real = std::strtod(next().text.c_str(), nullptr);
+        e->folds = true;
         return e;
       }
       default:
@@ -578,7 +757,7 @@ class Parser {
       e->items.push_back(expression());
     }
     next();
-    return e;
+    return noted(e);
   }
 
   Expr* dict() {
@@ -591,7 +770,7 @@ class Parser {
       e->items.push_back(expression());
     }
     next();
-    return e;
+    return noted(e);
   }
 
   Expr* postfix(Expr* e) {
@@ -627,12 +806,12 @@ class Parser {
         Expr* e = expr(ExprKind::kItem, line);
         e->a = object;
         e->b = primary();
-        return e;
+        return noted(e);
       }
       Expr* e = expr(ExprKind::kAttribute, line);
       e->a = object;
       e->text = identifier();
-      return e;
+      return noted(e);
     }
     Expr* e = expr(ExprKind::kItem, line);
     e->a = object;
@@ -644,7 +823,7 @@ class Parser {
     next();
     if (items.size() == 1) {
       e->b = items[0];
-      return e;
+      return noted(e);
     }
     e->b = expr(ExprKind::kTuple, line);
     for (Expr* item : items) {
@@ -670,7 +849,7 @@ class Parser {
     Expr* e = expr(ExprKind::kSlice, line);
     e->items = {begin, part(), nullptr};
     if (skip_op(":")) e->items[2] = part();
-    return e;
+    return noted(e);
   }
 
   void arguments(Call& out) {
@@ -734,9 +913,9 @@ class Parser {
     e->a = value;
     e->text = dotted_name();
     e->filter = find_filter(e->text);
-    if (!e->filter) fail_at(e->line, "unknown filter {}", quote(e->text));
+    if (!e->filter && !frame_.soft) unknown_.push_back(e);
     if (current().is_operator("(")) arguments(e->call);
-    return e;
+    return noted(e);
   }
 
   Expr* test(Expr* value) {
@@ -746,7 +925,7 @@ class Parser {
     e->a = value;
     e->text = dotted_name();
     e->test = find_test(e->text);
-    if (!e->test) fail_at(line, "unknown test {}", quote(e->text));
+    if (!e->test && !frame_.soft) unknown_.push_back(e);
     const Token& token = current();
     const bool value_follows =
         token.kind == TokenKind::kString || token.kind == TokenKind::kInteger ||
@@ -759,10 +938,11 @@ class Parser {
       if (token.is_name("is")) fail("tests cannot be chained with 'is'");
       e->call.positional.push_back(postfix(primary()));
     }
+    noted(e);
     if (!negated) return e;
     Expr* n = expr(ExprKind::kNot, line);
     n->a = e;
-    return n;
+    return noted(n);
   }
 
   std::string_view where_;
@@ -771,6 +951,9 @@ class Parser {
   Ast ast_;
   int nesting_ = 0;
   int loops_ = 0;
+  Frame frame_ = {false, true};
+  Escape escape_ = Escape::kOff;
+  std::vector<const Expr*> unknown_;  // filters and tests that fail the template
   MacroUse use_;
   std::vector<std::pair<std::string, int>> open_tags_;
 };

@@ -85,7 +85,8 @@ bool sequence(const Value& v) {
 }
 
 bool iterable(const Value& v) {
-  return sequence(v) || v.is(Kind::kDictView) || v.is(Kind::kIterator) || v.is(Kind::kLoop);
+  return sequence(v) || v.is(Kind::kDictView) || v.is(Kind::kIterator) || v.is(Kind::kLoop) ||
+         v.is(Kind::kSelf);
 }
 
 bool callable(const Value& v) {

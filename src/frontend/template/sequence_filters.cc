@@ -58,12 +58,34 @@ Value default_filter(Evaluator& ev, CallArguments& arguments) {
   return p[0];
 }
 
+// Under autoescape one safe part makes the whole safe and escapes the others.
+Value join_escaped(Evaluator& ev, const Value& separator, const Getter& getter, Cursor& cursor) {
+  std::vector<Value> items;
+  bool safe = is_safe(separator);
+  for (Value item; cursor.next(item);) {
+    items.push_back(getter(item));
+    safe |= is_safe(items.back());
+  }
+  const auto text = [&](const Value& value) {
+    return safe && !is_safe(value) ? escape_html(to_text(value)) : to_text(value);
+  };
+  const MarkedText between = separator.is_none() ? MarkedText() : text(separator);
+  MarkedText out;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) out.append(between);
+    out.append(text(items[i]));
+    ev.check_size(out.size());
+  }
+  return ev.make_string(std::move(out), safe);
+}
+
 Value join_filter(Evaluator& ev, CallArguments& arguments) {
   const Parameters p(ev, "join", arguments, {"value", "d", "attribute"}, 1);
   const MarkedText separator = p.has(1) ? to_text(p[1]) : MarkedText();
   const Getter getter(ev, p[2]);
   MarkedText out;
   Cursor cursor(ev, p[0]);
+  if (ev.escaping()) return join_escaped(ev, p[1], getter, cursor);
   bool first = true;
   for (Value item; cursor.next(item); first = false) {
     if (!first) out.append(separator);
@@ -91,6 +113,11 @@ Value last_filter(Evaluator& ev, CallArguments& arguments) {
   const int64_t n = ev.length(p[0]);
   if (n == 0) return ev.make_undefined("No last item, sequence was empty.");
   return ev.item(p[0], ev.make_int(n - 1));
+}
+
+// Chance would give one conversation several prompts and defeat every prefix cache.
+Value random_filter(Evaluator& ev, CallArguments&) {
+  ev.fail("filter 'random' is refused: a prompt must not depend on chance");
 }
 
 Value list_filter(Evaluator& ev, CallArguments& arguments) {
@@ -249,6 +276,16 @@ Value holder(Evaluator& ev, const CallArguments& arguments) {
   return ev.make_list(std::move(all));
 }
 
+// The filter that map applies; its name is the first of the further arguments.
+FilterFunction mapped_filter(Evaluator& ev, const CallArguments& rest) {
+  if (rest.positional.empty()) ev.fail("map requires a filter argument");
+  if (!rest.positional[0].is_string()) ev.fail("map expects the name of a filter");
+  const std::string& name = rest.positional[0].string().bytes();
+  const FilterFunction filter = find_filter(name);
+  if (!filter) ev.fail("No filter named '{}'.", name);
+  return filter;
+}
+
 // map(filter name, …) or map(attribute=…, default=…).
 Value map_filter(Evaluator& ev, CallArguments& arguments) {
   auto cursor_of = [&ev](const Value& v) { return std::make_shared<Cursor>(ev, v); };
@@ -276,17 +313,18 @@ Value map_filter(Evaluator& ev, CallArguments& arguments) {
     });
   }
   if (!truthy(source)) return ev.make_iterator(source, [](Value&) { return false; });
-  if (arguments.positional.size() < 2) ev.fail("map requires a filter argument");
-  if (!arguments.positional[1].is_string()) ev.fail("map expects the name of a filter");
-  const std::string& name = arguments.positional[1].string().bytes();
-  const FilterFunction filter = find_filter(name);
-  if (!filter) ev.fail("No filter named '{}'.", name);
-  CallArguments rest;
-  rest.positional.assign(arguments.positional.begin() + 1, arguments.positional.end());
-  rest.keywords = arguments.keywords;
-  return ev.make_iterator(held, [&ev, cursor = cursor_of(source), filter, rest](Value& item) {
+  auto rest = std::make_shared<CallArguments>();
+  rest->positional.assign(arguments.positional.begin() + 1, arguments.positional.end());
+  rest->keywords = arguments.keywords;
+  // Everything happens when the first item is asked for, as in a Python generator.
+  return ev.make_iterator(held, [&ev, source, rest, cursor = std::shared_ptr<Cursor>(),
+                                 filter = FilterFunction(nullptr)](Value& item) mutable {
+    if (!cursor) {
+      filter = mapped_filter(ev, *rest);
+      cursor = std::make_shared<Cursor>(ev, source);
+    }
     if (!cursor->next(item)) return false;
-    CallArguments call = rest;
+    CallArguments call = *rest;
     call.positional[0] = item;
     item = filter(ev, call);
     return true;
@@ -425,6 +463,7 @@ constexpr FilterEntry kFilters[] = {
     {"join", join_filter},
     {"first", first_filter},
     {"last", last_filter},
+    {"random", random_filter},
     {"list", list_filter},
     {"items", items_filter},
     {"dictsort", dict_sort_filter},
@@ -450,7 +489,8 @@ constexpr FilterEntry kFilters[] = {
 std::span<const FilterEntry> sequence_filters() { return kFilters; }
 
 FilterFunction find_filter(std::string_view name) {
-  for (const auto& table : {text_filters(), number_filters(), sequence_filters()}) {
+  for (const auto& table :
+       {text_filters(), number_filters(), sequence_filters(), web_filters(), wrap_filters()}) {
     for (const FilterEntry& entry : table) {
       if (entry.name == name) return entry.filter;
     }

@@ -133,7 +133,16 @@ Value find_method_of(Evaluator& ev, const Value& self, CallArguments& arguments)
 Value count_method(Evaluator& ev, const Value& self, CallArguments& arguments) {
   const Parameters p(ev, "count", arguments, {"sub", "start", "end"}, 1);
   Value text = self;
-  if (p.has(1)) text = slice(ev, self, p[1], p[2], Value());
+  if (p.has(1)) {
+    const auto n = static_cast<Int>(self.string().length);
+    const auto bound = [&](size_t i, Int otherwise) {
+      if (p[i].is_none()) return otherwise;
+      const Int v = p.integer(i, otherwise);
+      return std::max<Int>(v < 0 ? v + n : v, 0);
+    };
+    if (bound(1, 0) > std::min(bound(2, n), n)) return Value(Int{0});
+    text = slice(ev, self, p[1], p[2], Value());
+  }
   ev.work(text.string().bytes().size());
   return Value(static_cast<Int>(count_text(text.string().bytes(), p.text(0).text())));
 }
@@ -145,11 +154,11 @@ Value join_method(Evaluator& ev, const Value& self, CallArguments& arguments) {
   size_t n = 0;
   const bool safe = self.string().safe;
   for (Value item; cursor.next(item); ++n) {
-    if (!item.is_string()) {
+    if (!item.is_string() && !safe) {
       ev.fail("sequence item {}: expected str instance, {} found", n, type_name(item));
     }
     if (n > 0) out.append(self.string().text);
-    out.append(safe && !item.string().safe ? escape_html(item.string().text) : item.string().text);
+    out.append(safe && !is_safe(item) ? escape_html(to_text(item)) : to_text(item));
     ev.check_size(out.size());
   }
   return same_kind(ev, self, std::move(out));
@@ -314,7 +323,7 @@ constexpr Entry kMethods[] = {
     {"replace", replace_method},
     {"upper", case_method<CaseMap::kUpper>},
     {"lower", case_method<CaseMap::kLower>},
-    {"casefold", case_method<CaseMap::kLower>},
+    {"casefold", case_method<CaseMap::kFold>},
     {"title", case_method<CaseMap::kTitle>},
     {"capitalize", case_method<CaseMap::kCapitalize>},
     {"swapcase", case_method<CaseMap::kSwap>},

@@ -66,6 +66,20 @@ TEST(TemplateOrigins, RemovingTextNeverJoinsCallerTextIntoTheTemplates) {
   EXPECT_EQ(marked("{{ c|replace('zz', '') }}", caller), "⟦<|im_end|>⟧");
 }
 
+TEST(TemplateOrigins, FiltersThatRebuildTextKeepOrigins) {
+  const Json c = Json::object({{"c", "a &lt;|x|&gt; b-c http://a.io"}, {"l", Json::array({"p"})}});
+  EXPECT_EQ(marked("{{ ('<i>' ~ c)|striptags }}", c), "⟦a⟧ ⟦<|x|>⟧ ⟦b-c⟧ ⟦http://a.io⟧");
+  EXPECT_EQ(marked("{{ ('t ' ~ 'u')|wordwrap(2) }}|{{ 'ab cd'|wordwrap(2) }}", c), "t\nu|ab\ncd");
+  EXPECT_EQ(marked("{{ l|pprint }}", c), "['⟦p⟧']");
+  EXPECT_EQ(marked("{{ 'http://a.io'|urlize }}", c),
+            "<a href=\"http://a.io\" rel=\"noopener\">http://a.io</a>");
+  EXPECT_EQ(marked("{{ (c[-11:])|urlize }}", c),
+            "<a href=\"⟦http://a.io⟧\" rel=\"noopener\">⟦http://a.io⟧</a>");
+  EXPECT_EQ(marked("{% autoescape true %}{{ '<' ~ c[:1] }}{% endautoescape %}", c), "&lt;⟦a⟧");
+  EXPECT_EQ(marked("{% block b %}<{{ c[:1] }}>{% endblock %}{{ self.b() }}", c), "<⟦a⟧><⟦a⟧>");
+  EXPECT_EQ(marked("{{ '%a' % l[0] }}{{ 'ß'.upper() }}", c), "'⟦p⟧'SS");
+}
+
 TEST(TemplateOrigins, JsonSyntaxIsTheTemplatesAndEscapesBelongToTheirCharacter) {
   EXPECT_EQ(marked("{{ m|tojson }}", kCaller), "{\"⟦role⟧\": \"⟦user⟧\", \"⟦q⟧\": \"⟦a\\\"b⟧\"}");
   EXPECT_EQ(marked("{{ [c] }}", kCaller), "['⟦<|x|> Ab⟧']");
@@ -77,10 +91,34 @@ TEST(TemplateErrors, ParseErrorsNameLineAndConstruct) {
   EXPECT_EQ(error_of("{{ 1 is zap }}"), "t: line 1: unknown test 'zap'");
   EXPECT_NE(error_of("{% if 1 %}\nx").find("tag 'if' (line 1) is not closed by 'endif'"),
             std::string::npos);
-  EXPECT_NE(error_of("{% include 'x' %}").find("line 1: tag 'include' is not supported"),
-            std::string::npos);
+  EXPECT_EQ(error_of("{% block a %}{% endblock %}\n{% block a %}{% endblock %}"),
+            "t: line 2: block 'a' is defined twice (line 1)");
   EXPECT_NE(error_of("{{ (1 }}").find("line 1: unexpected '}', expected ')'"), std::string::npos);
   EXPECT_NE(error_of("{% break %}").find("'break' outside of a loop"), std::string::npos);
+}
+
+TEST(TemplateErrors, OtherTemplatesDoNotExist) {
+  for (const char* source :
+       {"{% include 'x' %}", "{% include 'x' ignore missing %}", "{% import 'x' as y %}",
+        "{% from 'x' import y %}", "{% extends 'x' %}", "{% include ['a', 'b'] %}"}) {
+    EXPECT_EQ(error_of(source),
+              "t: line 1: no loader for this environment specified: a chat template is one file")
+        << source;
+  }
+  EXPECT_EQ(rendered("a{% if false %}{% include 'x' %}{% endif %}b"), "ab");
+  EXPECT_EQ(rendered("a{% include [] ignore missing %}b"), "ab");
+}
+
+TEST(TemplateErrors, UnknownFiltersInBranchesFailWhereTheyAreReached) {
+  EXPECT_EQ(rendered("{% if false %}{{ 1|zap }}{% endif %}{{ 2 if true else 3 is zap }}"), "2");
+  EXPECT_EQ(error_of("{% if true %}\n{{ 1|zap }}{% endif %}"),
+            "t: line 2: No filter named 'zap' found.");
+}
+
+TEST(TemplateErrors, ChanceIsRefused) {
+  EXPECT_EQ(error_of("{{ [1, 2]|random }}"),
+            "t: line 1: filter 'random' is refused: a prompt must not depend on chance");
+  EXPECT_NE(error_of("{{ lipsum() }}").find("refused"), std::string::npos);
 }
 
 TEST(TemplateErrors, RenderErrorsNameLineAndCause) {

@@ -184,29 +184,74 @@ size_t count_text(std::string_view text, std::string_view needle) {
   return n;
 }
 
+namespace {
+
+// Whether the capital sigma at byte `at` ends a word, so that its lower case is the final one.
+bool is_final_sigma(std::string_view text, size_t at) {
+  constexpr int kFar = 64;  // marks that the look around a letter steps over
+  size_t before = at;
+  uint32_t c = 0;
+  int n = 0;
+  do {
+    if (before == 0 || ++n > kFar) return false;
+    before = previous(text, before);
+    size_t next = before;
+    c = decode(text, next);
+  } while (is_case_ignorable(c));
+  if (!is_cased(c)) return false;
+  decode(text, at);
+  for (n = 0; at < text.size() && n <= kFar; ++n) {
+    c = decode(text, at);
+    if (!is_case_ignorable(c)) return !is_cased(c);
+  }
+  return true;
+}
+
+void append_lower_at(std::string& out, std::string_view text, size_t at, uint32_t c) {
+  constexpr uint32_t kSigma = 0x3a3;
+  if (c == kSigma && is_final_sigma(text, at)) {
+    out += "\u03c2";
+  } else {
+    append_lower(out, c);
+  }
+}
+
+}  // namespace
+
 MarkedText map_case(const MarkedText& text, CaseMap map) {
   MarkedText out;
   std::string mapped;
   bool word = false;  // the code point before had a case (kTitle), or any came before
-  for_each_code_point(text, [&](uint32_t c, std::string_view, Origin origin) {
+  const std::string_view bytes = text.text();
+  for_each_code_point(text, [&](uint32_t c, std::string_view raw, Origin origin) {
+    const auto at = static_cast<size_t>(raw.data() - bytes.data());
     mapped.clear();
     switch (map) {
       case CaseMap::kUpper:
         append_upper(mapped, c);
         break;
       case CaseMap::kLower:
-        append_lower(mapped, c);
+        append_lower_at(mapped, bytes, at, c);
+        break;
+      case CaseMap::kFold:
+        append_folded(mapped, c);
         break;
       case CaseMap::kSwap:
-        is_upper(c) ? append_lower(mapped, c) : append_upper(mapped, c);
+        if (is_upper(c)) {
+          append_lower_at(mapped, bytes, at, c);
+        } else if (is_lower(c)) {
+          append_upper(mapped, c);
+        } else {
+          mapped = raw;
+        }
         break;
       case CaseMap::kCapitalize:
-        word ? append_lower(mapped, c) : append_title(mapped, c);
+        word ? append_lower_at(mapped, bytes, at, c) : append_title(mapped, c);
         word = true;
         break;
       case CaseMap::kTitle:
-        word ? append_lower(mapped, c) : append_title(mapped, c);
-        word = is_lower(c) || is_upper(c) || is_title(c);
+        word ? append_lower_at(mapped, bytes, at, c) : append_title(mapped, c);
+        word = is_cased(c);
         break;
     }
     out.append(mapped, origin);

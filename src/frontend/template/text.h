@@ -44,7 +44,7 @@ MarkedText replace(const MarkedText& text, std::string_view old_text, const Mark
                    size_t limit);
 size_t count_text(std::string_view text, std::string_view needle);
 
-enum class CaseMap : uint8_t { kUpper, kLower, kSwap, kCapitalize, kTitle };
+enum class CaseMap : uint8_t { kUpper, kLower, kFold, kSwap, kCapitalize, kTitle };
 MarkedText map_case(const MarkedText& text, CaseMap map);
 
 // HTML escapes of & < > ' "; an escape has the origin of its character.

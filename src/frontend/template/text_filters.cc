@@ -17,8 +17,6 @@ Value soft_string(Evaluator& ev, const Value& value) {
   return value.is_string() ? value : ev.make_string(to_text(value));
 }
 
-bool is_safe(const Value& value) { return value.is_string() && value.string().safe; }
-
 template <CaseMap map>
 Value case_filter(Evaluator& ev, CallArguments& arguments) {
   const Parameters p(ev, "upper", arguments, {"s"}, 1);
@@ -28,16 +26,25 @@ Value case_filter(Evaluator& ev, CallArguments& arguments) {
 // Words begin behind white space and opening brackets, unlike in str.title.
 Value title_filter(Evaluator& ev, CallArguments& arguments) {
   const Parameters p(ev, "title", arguments, {"s"}, 1);
+  const Value held = soft_string(ev, p[0]);
+  const MarkedText& text = held.string().text;
+  const auto separates = [](uint32_t c) {
+    return is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
+  };
   MarkedText out;
-  bool begin = true;
-  std::string mapped;
-  const Value text = soft_string(ev, p[0]);
-  for_each_code_point(text.string().text, [&](uint32_t c, std::string_view, Origin origin) {
-    mapped.clear();
-    begin ? append_upper(mapped, c) : append_lower(mapped, c);
-    begin = is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
-    out.append(mapped, origin);
-  });
+  for (size_t at = 0; at < text.size();) {
+    // A run of separators or of others; its first character is upper case, the rest lower.
+    const size_t begin = at;
+    const bool kind = separates(decode(text.text(), at));
+    const size_t second = at;
+    while (at < text.size()) {
+      size_t next = at;
+      if (separates(decode(text.text(), next)) != kind) break;
+      at = next;
+    }
+    out.append(map_case(text.slice(begin, second), CaseMap::kUpper));
+    out.append(map_case(text.slice(second, at), CaseMap::kLower));
+  }
   return ev.make_string(std::move(out));
 }
 
@@ -53,11 +60,20 @@ Value trim_filter(Evaluator& ev, CallArguments& arguments) {
 
 Value replace_filter(Evaluator& ev, CallArguments& arguments) {
   const Parameters p(ev, "replace", arguments, {"s", "old", "new", "count"}, 3);
-  const Value self = ev.make_string(to_text(p[0]));
+  Value self = ev.make_string(to_text(p[0]));
   const Value old_text = ev.make_string(to_text(p[1]));
   const Int n = p[3].is_none() ? Int{-1} : p.integer(3, -1);
   const size_t limit = n < 0 || n > (Int{1} << 40) ? kAll : static_cast<size_t>(n);
-  return replace_text(ev, self, old_text, to_text(p[2]), limit);
+  if (!ev.escaping()) return replace_text(ev, self, old_text, to_text(p[2]), limit);
+  const bool marked = is_safe(p[1]) || (is_safe(p[2]) && !is_safe(p[0]));
+  if (marked && !is_safe(p[0])) {
+    self = ev.make_string(escape_html(to_text(p[0])), true);
+  } else {
+    self = ev.make_string(to_text(p[0]), is_safe(p[0]));
+  }
+  const bool escape_new = is_safe(self) && !is_safe(p[2]);
+  return replace_text(ev, self, old_text, escape_new ? escape_html(to_text(p[2])) : to_text(p[2]),
+                      limit);
 }
 
 Value string_filter(Evaluator& ev, CallArguments& arguments) {
@@ -146,8 +162,10 @@ Value truncate_filter(Evaluator& ev, CallArguments& arguments) {
   const MarkedText& text = p.text(0);
   MarkedText out = text.slice(0, byte_offset(text.text(), static_cast<size_t>(length - n_end)));
   if (!p.flag(2, false)) out = rsplit(out, " ", 1)[0];
-  out.append(end);
-  return ev.make_string(std::move(out));
+  const bool safe = is_safe(p[0]);
+  const bool end_is_safe = p.has(3) && is_safe(p[3]);
+  out.append(safe && !end_is_safe ? escape_html(end) : end);
+  return ev.make_string(std::move(out), safe);
 }
 
 Value url_encode_filter(Evaluator& ev, CallArguments& arguments) {
@@ -204,10 +222,10 @@ Value xml_attributes_filter(Evaluator& ev, CallArguments& arguments) {
     out.append(is_safe(value) ? value.string().text : escape_html(to_text(value)));
     out.append("\"", Origin::kTemplate);
   }
-  if (out.empty() || !p.flag(1, true)) return ev.make_string(std::move(out));
+  if (out.empty() || !p.flag(1, true)) return ev.make_string(std::move(out), ev.escaping());
   MarkedText spaced(" ", Origin::kTemplate);
   spaced.append(out);
-  return ev.make_string(std::move(spaced));
+  return ev.make_string(std::move(spaced), ev.escaping());
 }
 
 Value to_json_filter(Evaluator& ev, CallArguments& arguments) {

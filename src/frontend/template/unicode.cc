@@ -1,6 +1,10 @@
 // Character classes and case mappings as Python has them, over the categories of Unicode.
 #include "frontend/template/unicode.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "frontend/template/python_tables.h"
 #include "frontend/tokenizer/unicode.h"
 
 namespace flare::frontend::jinja {
@@ -73,20 +77,11 @@ bool is_alpha(uint32_t c) {
 
 bool is_decimal(uint32_t c) { return category_of(c) == category("Nd"); }
 
-bool is_digit(uint32_t c) {
-  // Superscripts, subscripts and circled digits are digits without being decimals.
-  return is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 ||
-         (c >= 0x2074 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089) ||
-         (c >= 0x2460 && c <= 0x2468);
-}
+bool is_digit(uint32_t c) { return python_is_digit(c); }
+bool is_numeric(uint32_t c) { return python_is_numeric(c); }
 
-bool is_numeric(uint32_t c) {
-  const auto k = category_of(c);
-  return k == category("Nd") || k == category("Nl") || k == category("No");
-}
-
-bool is_lower(uint32_t c) { return category_of(c) == category("Ll") || c == 0xaa || c == 0xba; }
-bool is_upper(uint32_t c) { return category_of(c) == category("Lu"); }
+bool is_lower(uint32_t c) { return python_is_lower(c); }
+bool is_upper(uint32_t c) { return python_is_upper(c); }
 bool is_title(uint32_t c) { return category_of(c) == category("Lt"); }
 
 bool is_printable(uint32_t c) {
@@ -106,24 +101,54 @@ bool is_printable(uint32_t c) {
   }
 }
 
-void append_upper(std::string& out, uint32_t c) {
-  if (c == 0xdf) {
-    out += "SS";  // the one common letter whose upper case is longer
-    return;
+bool is_cased(uint32_t c) { return is_lower(c) || is_upper(c) || is_title(c); }
+
+bool is_case_ignorable(uint32_t c) {
+  static constexpr uint32_t kMarks[] = {0x27,   0x2e,   0x3a,   0xb7,   0x387,  0x55f,
+                                        0x5f4,  0x2018, 0x2019, 0x2024, 0x2027, 0xfe13,
+                                        0xfe52, 0xfe55, 0xff07, 0xff0e, 0xff1a};
+  switch (category_of(c)) {
+    case category("Mn"):
+    case category("Me"):
+    case category("Cf"):
+    case category("Lm"):
+    case category("Sk"):
+      return true;
+    default:
+      return std::find(std::begin(kMarks), std::end(kMarks), c) != std::end(kMarks);
   }
-  tokenizer::append_utf8(out, tokenizer::simple_upper(c));
+}
+
+void append_upper(std::string& out, uint32_t c) {
+  if (const std::string_view longer = long_upper(c); !longer.empty()) {
+    out += longer;
+  } else {
+    tokenizer::append_utf8(out, tokenizer::simple_upper(c));
+  }
 }
 
 void append_lower(std::string& out, uint32_t c) {
-  tokenizer::append_utf8(out, tokenizer::simple_lower(c));
+  if (c == 0x130) {
+    out += "i\u0307";  // the one letter whose lower case is longer
+  } else {
+    tokenizer::append_utf8(out, tokenizer::simple_lower(c));
+  }
 }
 
 void append_title(std::string& out, uint32_t c) {
-  if (c == 0xdf) {
-    out += "Ss";
-    return;
+  if (const std::string_view longer = long_title(c); !longer.empty()) {
+    out += longer;
+  } else {
+    tokenizer::append_utf8(out, tokenizer::simple_title(c));
   }
-  tokenizer::append_utf8(out, tokenizer::simple_title(c));
+}
+
+void append_folded(std::string& out, uint32_t c) {
+  if (const std::string_view folded = special_fold(c); !folded.empty()) {
+    out += folded;
+  } else {
+    append_lower(out, c);
+  }
 }
 
 }  // namespace flare::frontend::jinja

@@ -30,10 +30,13 @@ bool is_numeric(uint32_t c);
 bool is_lower(uint32_t c);
 bool is_upper(uint32_t c);
 bool is_title(uint32_t c);
+bool is_cased(uint32_t c);
+bool is_case_ignorable(uint32_t c);
 bool is_printable(uint32_t c);  // repr shows it as it is
 // Appends the case mapping of `c`.
 void append_upper(std::string& out, uint32_t c);
 void append_lower(std::string& out, uint32_t c);
 void append_title(std::string& out, uint32_t c);
+void append_folded(std::string& out, uint32_t c);  // str.casefold
 
 }  // namespace flare::frontend::jinja

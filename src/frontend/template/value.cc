@@ -15,33 +15,39 @@ namespace {
 
 constexpr size_t kIndexFrom = 16;  // members from which a dict keeps an index
 
-void append_value(MarkedText& out, const Value& value, bool repr, int depth);
+// The namespaces that are being printed: one inside itself is not spelled out.
+struct Printing {
+  const Namespace* name_space = nullptr;
+  const Printing* outer = nullptr;
+};
+
+void append_value(MarkedText& out, const Value& value, bool repr, const Printing* outer);
 
 void plain(MarkedText& out, std::string_view text) { out.append(text, Origin::kTemplate); }
 
-void append_items(MarkedText& out, const std::vector<Value>& items, int depth) {
+void append_items(MarkedText& out, const std::vector<Value>& items, const Printing* outer) {
   bool first = true;
   for (const Value& item : items) {
     if (!first) plain(out, ", ");
     first = false;
-    append_value(out, item, true, depth);
+    append_value(out, item, true, outer);
   }
 }
 
-void append_dict(MarkedText& out, const Dict& dict, int depth) {
+void append_dict(MarkedText& out, const Dict& dict, const Printing* outer) {
   plain(out, "{");
   bool first = true;
   for (const auto& [key, value] : dict.items) {
     if (!first) plain(out, ", ");
     first = false;
-    append_value(out, key, true, depth);
+    append_value(out, key, true, outer);
     plain(out, ": ");
-    append_value(out, value, true, depth);
+    append_value(out, value, true, outer);
   }
   plain(out, "}");
 }
 
-void append_view(MarkedText& out, const DictView& view, int depth) {
+void append_view(MarkedText& out, const DictView& view, const Printing* outer) {
   plain(out, type_name(Value(Kind::kDictView, const_cast<DictView*>(&view))));
   plain(out, "([");
   bool first = true;
@@ -49,15 +55,21 @@ void append_view(MarkedText& out, const DictView& view, int depth) {
     if (!first) plain(out, ", ");
     first = false;
     if (view.part == DictView::Part::kItems) plain(out, "(");
-    if (view.part != DictView::Part::kValues) append_value(out, key, true, depth);
+    if (view.part != DictView::Part::kValues) append_value(out, key, true, outer);
     if (view.part == DictView::Part::kItems) plain(out, ", ");
-    if (view.part != DictView::Part::kKeys) append_value(out, value, true, depth);
+    if (view.part != DictView::Part::kKeys) append_value(out, value, true, outer);
     if (view.part == DictView::Part::kItems) plain(out, ")");
   }
   plain(out, "])");
 }
 
-void append_namespace(MarkedText& out, const Namespace& ns, int depth) {
+void append_namespace(MarkedText& out, const Namespace& ns, const Printing* outer) {
+  // Namespaces may share each other without end: a long text spells no more of them out.
+  constexpr size_t kLong = 1u << 20;
+  bool known = out.size() > kLong;
+  for (const Printing* p = outer; p && !known; p = p->outer) known = p->name_space == &ns;
+  if (known) return plain(out, "<Namespace {...}>");
+  const Printing inner{&ns, outer};
   plain(out, "<Namespace {");
   bool first = true;
   for (const auto& [name, value] : ns.attributes) {
@@ -65,7 +77,7 @@ void append_namespace(MarkedText& out, const Namespace& ns, int depth) {
     first = false;
     append_repr(out, MarkedText(name, Origin::kTemplate));
     plain(out, ": ");
-    append_value(out, value, true, depth);
+    append_value(out, value, true, &inner);
   }
   plain(out, "}>");
 }
@@ -76,9 +88,7 @@ void append_range(MarkedText& out, const Range& range) {
   plain(out, ")");
 }
 
-void append_value(MarkedText& out, const Value& value, bool repr, int depth) {
-  // Namespaces may contain themselves: only an outermost one is spelled out.
-  if (depth > 0 && value.is(Kind::kNamespace)) return plain(out, "<Namespace {...}>");
+void append_value(MarkedText& out, const Value& value, bool repr, const Printing* outer) {
   switch (value.kind()) {
     case Kind::kNone:
       return plain(out, "None");
@@ -98,22 +108,22 @@ void append_value(MarkedText& out, const Value& value, bool repr, int depth) {
       return;
     case Kind::kList:
       plain(out, "[");
-      append_items(out, value.list().items, depth + 1);
+      append_items(out, value.list().items, outer);
       return plain(out, "]");
     case Kind::kTuple:
       plain(out, "(");
-      append_items(out, value.list().items, depth + 1);
+      append_items(out, value.list().items, outer);
       return plain(out, value.list().items.size() == 1 ? ",)" : ")");
     case Kind::kDict:
-      return append_dict(out, value.dict(), depth + 1);
+      return append_dict(out, value.dict(), outer);
     case Kind::kDictView:
-      return append_view(out, value.dict_view(), depth + 1);
+      return append_view(out, value.dict_view(), outer);
     case Kind::kRange:
       return append_range(out, value.range());
     case Kind::kIterator:
       return plain(out, fmt::format("<{} object>", value.iterator().type));
     case Kind::kNamespace:
-      return append_namespace(out, value.name_space(), depth + 1);
+      return append_namespace(out, value.name_space(), outer);
     case Kind::kFunction:
       return plain(out, value.function().repr);
     case Kind::kLoop:
@@ -121,6 +131,8 @@ void append_value(MarkedText& out, const Value& value, bool repr, int depth) {
           out, fmt::format("<LoopContext {}/{}>", value.loop().index0 + 1, value.loop().length()));
     case Kind::kCycler:
       return plain(out, "<jinja2.utils.Cycler object>");
+    case Kind::kSelf:
+      return plain(out, "<TemplateReference None>");
   }
 }
 
@@ -253,6 +265,8 @@ std::string_view type_name(const Value& value) {
       return "LoopContext";
     case Kind::kCycler:
       return "Cycler";
+    case Kind::kSelf:
+      return "TemplateReference";
   }
   return "object";
 }
@@ -397,13 +411,36 @@ std::string float_to_text(double value) {
 MarkedText to_text(const Value& value) {
   if (value.is_string()) return value.string().text;
   MarkedText out;
-  append_value(out, value, false, 0);
+  append_value(out, value, false, nullptr);
   return out;
 }
 
 MarkedText to_repr(const Value& value) {
   MarkedText out;
-  append_value(out, value, true, 0);
+  append_value(out, value, true, nullptr);
+  return out;
+}
+
+namespace {
+
+// \x…, \u… or \U….
+std::string escape_of(uint32_t c) {
+  char escape[16];
+  std::snprintf(escape, sizeof escape,
+                c < 0x100     ? "\\x%02x"
+                : c < 0x10000 ? "\\u%04x"
+                              : "\\U%08x",
+                c);
+  return escape;
+}
+
+}  // namespace
+
+MarkedText to_ascii(const Value& value) {
+  MarkedText out;
+  for_each_code_point(to_repr(value), [&](uint32_t c, std::string_view raw, Origin origin) {
+    c < 0x80 ? out.append(raw, origin) : out.append(escape_of(c), origin);
+  });
   return out;
 }
 
@@ -422,13 +459,7 @@ void append_repr(MarkedText& out, const MarkedText& text) {
     } else if (is_printable(c)) {
       out.append(raw, origin);
     } else {
-      char escape[16];
-      std::snprintf(escape, sizeof escape,
-                    c < 0x100     ? "\\x%02x"
-                    : c < 0x10000 ? "\\u%04x"
-                                  : "\\U%08x",
-                    c);
-      out.append(escape, origin);
+      out.append(escape_of(c), origin);
     }
   });
   plain(out, std::string_view(&mark, 1));

@@ -37,6 +37,7 @@ enum class Kind : uint8_t {
   kFunction,
   kLoop,
   kCycler,
+  kSelf,  // self, which has the blocks
 };
 
 // Bytes that the values of one render occupy; kept by strings and containers themselves.
@@ -212,6 +213,7 @@ struct CallArguments {
 
 struct Function : Object {
   std::function<Value(Evaluator&, CallArguments&)> call;
+  const Macro* macro = nullptr;  // of a macro or caller
   std::string repr;
   std::string_view type = "function";
 };
@@ -222,6 +224,8 @@ struct Undefined : Object {
   Value name;
   std::string message() const;
 };
+
+struct SelfReference : Object {};
 
 struct Cycler : Object {
   std::vector<Value> items;
@@ -239,6 +243,8 @@ inline Function& Value::function() const { return static_cast<Function&>(*object
 inline Undefined& Value::undefined() const { return static_cast<Undefined&>(*object()); }
 inline Cycler& Value::cycler() const { return static_cast<Cycler&>(*object()); }
 
+// A string that counts as escaped markup.
+inline bool is_safe(const Value& value) { return value.is_string() && value.string().safe; }
 // The name of the Python type.
 std::string_view type_name(const Value& value);
 bool truthy(const Value& value);
@@ -256,6 +262,8 @@ std::string float_to_text(double value);  // Python's repr
 MarkedText to_text(const Value& value);
 // repr(value): quotes and brackets are the template's.
 MarkedText to_repr(const Value& value);
+// ascii(value): repr with escapes for all but ASCII.
+MarkedText to_ascii(const Value& value);
 // Appends repr of a string.
 void append_repr(MarkedText& out, const MarkedText& text);
 
