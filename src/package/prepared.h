@@ -12,6 +12,7 @@
 
 #include "base/json/json.h"
 #include "codec/matrix.h"
+#include "frontend/template/traits.h"
 #include "graph/plan.h"
 #include "kernel/backend.h"
 
@@ -93,6 +94,10 @@ struct FrontendBlock {
   std::optional<std::string> chat_template;  // Jinja source
   std::optional<std::string> tool_template;  // used instead when tools are given
   std::string bos_token, eos_token;          // spellings for the template
+  std::string tool_format;                   // a name of frontend/output; empty: none
+  std::string reasoning_format;              // the same
+  frontend::ReasoningTraits reasoning;       // of the template; neutral without a format
+  frontend::ConversationRules rules;         // of the template
   std::vector<int32_t> stop_ids;             // generation ends at these
   SamplingDefaults sampling;
 };

@@ -1,12 +1,21 @@
 // The frontend block: what the checkpoint's own files say about text (architecture.md §5).
 #include <algorithm>
+#include <functional>
+#include <span>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "checkpoint/gguf.h"
+#include "frontend/output/format.h"
+#include "frontend/template/traits.h"
 #include "frontend/tokenizer/tokenizer.h"
+#include "prepare/import/gguf_vocabulary.h"
 #include "prepare/prepare.h"
 
 namespace flare::prepare {
 namespace {
+
+namespace fs = std::filesystem;
 
 // `key` of one file, with the words that name it in messages.
 struct Field {
@@ -101,14 +110,64 @@ std::optional<frontend::Tokenizer> load_tokenizer(const package::FrontendBlock& 
   return std::nullopt;
 }
 
-}  // namespace
+// Text of a role such as "tokenizer.json"; nothing if there is none.
+using Resource = std::function<std::optional<std::string>(std::string_view role)>;
 
-package::FrontendBlock make_frontend_block(const ParameterSource& source) {
+// What the templates are found to do; neutral without one, or if one cannot be parsed.
+void read_traits(const std::string& file, package::FrontendBlock& block) {
+  if (!block.chat_template) return;
+  std::optional<frontend::Template> chat, with_tools;
+  try {
+    chat = frontend::Template::parse(*block.chat_template, file);
+    if (block.tool_template) with_tools = frontend::Template::parse(*block.tool_template, file);
+  } catch (const Error&) {
+    return;
+  }
+  frontend::TemplateSource tools;
+  if (with_tools) tools = {*block.tool_template, &*with_tools};
+  frontend::TemplateTraits traits = frontend::detect_traits({*block.chat_template, &*chat}, tools,
+                                                            block.bos_token, block.eos_token);
+  block.tool_format = std::move(traits.tool_format);
+  block.reasoning_format = std::move(traits.reasoning_format);
+  block.reasoning = std::move(traits.reasoning);
+  block.rules = traits.rules;
+}
+
+// A format that a flag names: it must be one, and "none" is recorded as no name.
+std::string chosen_format(std::string_view flag, const std::string& name, bool known,
+                          std::span<const std::string_view> names) {
+  if (known && !name.empty()) return name == "none" ? "" : name;
+  std::string list;
+  for (const std::string_view one : names) list += (list.empty() ? "" : ", ") + std::string(one);
+  throw Error(Code::kUsage, "{}: {} is no format, one of {} expected", flag, quote(name), list);
+}
+
+void apply_formats(const FrontendChoices& choices, package::FrontendBlock& block) {
+  if (choices.tool_format) {
+    const std::string& name = *choices.tool_format;
+    block.tool_format = chosen_format("--tool-format", name, frontend::find_format(name) != nullptr,
+                                      frontend::format_names());
+  }
+  if (choices.reasoning_format) {
+    const std::string& name = *choices.reasoning_format;
+    block.reasoning_format =
+        chosen_format("--reasoning-format", name, frontend::find_reasoning_format(name) != nullptr,
+                      frontend::reasoning_format_names());
+    // Spelling and switches were found for another format.
+    const frontend::ReasoningFormat* format = frontend::find_reasoning_format(name);
+    block.reasoning.open = format->open;
+    block.reasoning.close = format->close;
+  } else if (block.reasoning_format.empty()) {
+    block.reasoning_format = frontend::implied_reasoning_format(block.tool_format);
+  }
+}
+
+package::FrontendBlock make_block(const Resource& resource, const std::string& file,
+                                  const FrontendChoices& choices) {
   package::FrontendBlock block;
-  const std::string file = source.path().string();
-  block.tokenizer_json = source.resource("tokenizer.json");
-  if (!block.tokenizer_json) block.sentencepiece_model = source.resource("tokenizer.model");
-  if (const auto text = source.resource("tokenizer_config.json")) {
+  block.tokenizer_json = resource("tokenizer.json");
+  if (!block.tokenizer_json) block.sentencepiece_model = resource("tokenizer.model");
+  if (const auto text = resource("tokenizer_config.json")) {
     const std::string where = file + ": tokenizer_config.json";
     const Json config = parse_large_json(*text, where);
     config.as_object(where);
@@ -118,11 +177,12 @@ package::FrontendBlock make_frontend_block(const ParameterSource& source) {
     block.add_bos = flag({config, where, "add_bos_token"}, block.add_bos);
     block.add_eos = flag({config, where, "add_eos_token"}, block.add_eos);
   }
-  if (const auto text = source.resource("chat_template.jinja")) {
-    block.chat_template = *text;
+  const auto template_file = resource("chat_template.jinja");
+  if (template_file || choices.chat_template) {
+    block.chat_template = choices.chat_template ? choices.chat_template : template_file;
     block.tool_template.reset();
   }
-  const auto generation = source.resource("generation_config.json");
+  const auto generation = resource("generation_config.json");
   if (generation) {
     const std::string where = file + ": generation_config.json";
     read_generation_config(parse_json(*generation, where), where, block);
@@ -132,7 +192,51 @@ package::FrontendBlock make_frontend_block(const ParameterSource& source) {
     if (const auto tokenizer = load_tokenizer(block, file))
       if (const auto id = tokenizer->token_id(block.eos_token)) block.stop_ids.push_back(*id);
   }
+  read_traits(file, block);
+  apply_formats(choices, block);
   return block;
+}
+
+// Files of a folder. `tokenizer`: the one to take as tokenizer.json.
+Resource files_of(const fs::path& folder, const fs::path& tokenizer) {
+  return [folder, tokenizer](std::string_view role) -> std::optional<std::string> {
+    const fs::path path = role == "tokenizer.json" ? tokenizer : folder / role;
+    std::error_code ignored;
+    if (!fs::is_regular_file(path, ignored)) return std::nullopt;
+    return read_text_file(path);
+  };
+}
+
+}  // namespace
+
+package::FrontendBlock make_frontend_block(const ParameterSource& source,
+                                           const FrontendChoices& choices) {
+  return make_block([&](std::string_view role) { return source.resource(role); },
+                    source.path().string(), choices);
+}
+
+package::FrontendBlock open_frontend(const fs::path& path, const FrontendChoices& choices) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored))
+    throw Error(Code::kNotFound, "MODEL {}: no such file or folder", quote(path.string()));
+  const std::string where = path.string();
+  if (fs::is_directory(path, ignored))
+    return make_block(files_of(path, path / "tokenizer.json"), where, choices);
+  const std::string ending = path.extension().string();
+  if (ending == ".gguf") {
+    const auto file = checkpoint::GgufFile::open(path);
+    return make_block([&](std::string_view role) { return gguf_resource(file, role); }, where,
+                      choices);
+  }
+  const fs::path folder = path.parent_path();
+  if (ending == ".json") {
+    // Under another name it stands alone: what lies beside it may belong to another tokenizer.
+    const bool alone = path.filename() != "tokenizer.json";
+    return make_block(files_of(alone ? fs::path() : folder, path), where, choices);
+  }
+  if (ending == ".safetensors")
+    return make_block(files_of(folder, folder / "tokenizer.json"), where, choices);
+  return make_frontend_block(*open_source(path, "", 1), choices);
 }
 
 }  // namespace flare::prepare

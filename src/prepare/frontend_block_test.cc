@@ -138,6 +138,49 @@ TEST(FrontendBlock, WithoutSamplingTheModelIsGreedy) {
   EXPECT_EQ(s.top_k, 0);
 }
 
+const char* const kToolTemplate =
+    "{% for m in messages %}<{{ m.role }}>{% if m.tool_calls %}<tool_call>\n"
+    "{\"name\": \"{{ m.tool_calls[0].function.name }}\", \"arguments\": "
+    "{{ m.tool_calls[0].function.arguments|tojson }}}\n</tool_call>{% endif %}{{ m.content }}"
+    "{% endfor %}{% if add_generation_prompt %}<assistant><think>\n{% endif %}";
+
+TEST(FrontendBlock, TheTemplateTellsFormatsAndRules) {
+  const auto b = block({{"chat_template.jinja", kToolTemplate}});
+  EXPECT_EQ(b.tool_format, "hermes");
+  EXPECT_EQ(b.reasoning_format, "think");
+  EXPECT_EQ(b.reasoning.prompt, frontend::ReasoningPrompt::kOpens);
+  EXPECT_TRUE(b.rules.late_system && b.rules.adjacent_users && b.rules.continues);
+  EXPECT_EQ(block({}).tool_format, "");
+  // One that cannot be parsed says nothing here; the server refuses it by line.
+  const auto broken = block({{"chat_template.jinja", "{% nonsense %} <think> tools [TOOL_CALLS]"}});
+  EXPECT_EQ(broken.tool_format + broken.reasoning_format, "");
+  EXPECT_EQ(broken.chat_template, "{% nonsense %} <think> tools [TOOL_CALLS]");
+}
+
+TEST(FrontendBlock, ChoicesOverruleFilesAndDetector) {
+  const Files files({{"chat_template.jinja", kToolTemplate},
+                     {"tokenizer_config.json",
+                      R"({"chat_template":[{"name":"default","template":"D"},
+                                           {"name":"tool_use","template":"T"}]})"}});
+  const auto other = make_frontend_block(files, {.chat_template = "{{ messages[0].content }}"});
+  EXPECT_EQ(other.chat_template, "{{ messages[0].content }}");
+  EXPECT_FALSE(other.tool_template);
+  EXPECT_EQ(other.tool_format + other.reasoning_format, "");
+  const auto named =
+      make_frontend_block(files, {.tool_format = "qwen_xml", .reasoning_format = "none"});
+  EXPECT_EQ(named.tool_format, "qwen_xml");
+  EXPECT_EQ(named.reasoning_format, "");
+  const auto channels = make_frontend_block(Files({}), {.tool_format = "harmony"});
+  EXPECT_EQ(channels.reasoning_format, "think_harmony");  // the family has no other
+  try {
+    make_frontend_block(files, {.tool_format = "nonsense"});
+    ADD_FAILURE() << "taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kUsage);
+    EXPECT_NE(error.message().find("hermes"), std::string::npos);
+  }
+}
+
 void expect_refused(const std::string& file, const std::string& text,
                     const std::vector<std::string>& words) {
   try {

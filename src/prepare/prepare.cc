@@ -100,11 +100,7 @@ package::PreparedModel prepare(std::unique_ptr<ParameterSource> source,
   prepared.vocab_size = model.vocab_size;
   prepared.max_position = model.max_position;
   prepared.capacity = choose_capacity(options, model.max_position);
-  prepared.frontend = make_frontend_block(*source);
-  if (options.chat_template) {
-    prepared.frontend.chat_template = options.chat_template;
-    prepared.frontend.tool_template.reset();
-  }
+  prepared.frontend = make_frontend_block(*source, options.frontend);
 
   package::Rank rank;
   rank.catalog = make_catalog(model, states, prepared.capacity, options.all_logits);

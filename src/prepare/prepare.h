@@ -11,6 +11,13 @@
 
 namespace flare::prepare {
 
+// What flags say instead of the source's files and of the template's detector.
+struct FrontendChoices {
+  std::optional<std::string> chat_template;     // Jinja text
+  std::optional<std::string> tool_format;       // a name of frontend/output, "none"
+  std::optional<std::string> reasoning_format;  // the same
+};
+
 struct PrepareOptions {
   uint32_t max_context = 0;                       // 0: what the architecture allows
   uint32_t max_concurrency = 8;                   // sequences in one step
@@ -19,8 +26,8 @@ struct PrepareOptions {
   bool exact = false;                             // f32 reference arithmetic, f32 keys and values
   graph::DType kv_dtype = graph::DType::kF8E4M3;  // of pages, or kBf16; exact makes it f32
   bool taps = false;                              // plans copy hidden states out
-  bool all_logits = false;                   // every row may ask for logits, not one per sequence
-  std::optional<std::string> chat_template;  // Jinja text instead of the source's
+  bool all_logits = false;  // every row may ask for logits, not one per sequence
+  FrontendChoices frontend;
   // Called with everything in place but the bytes of weights, before memory is taken for them: the
   // place to plan memory, tell the plan, and refuse by throwing.
   std::function<void(const package::PreparedModel&)> before_loading;
@@ -36,7 +43,16 @@ package::PreparedModel prepare(std::unique_ptr<ParameterSource> source,
 // for `ignition inspect --graph`. Errors: kUsage for an unknown role.
 std::string graph_and_plan_text(ParameterSource& source, std::string_view role);
 
-// Tokenizer, template, stop ids and sampling as the source's files give them.
-package::FrontendBlock make_frontend_block(const ParameterSource& source);
+// Tokenizer, template, stop ids and sampling as the source's files give them, and what the template
+// says of tools, reasoning and conversations. A template that cannot be parsed says nothing: who
+// serves the model refuses it by line. Errors: kInvalid, kDirectory (files), kUsage (choices).
+package::FrontendBlock make_frontend_block(const ParameterSource& source,
+                                           const FrontendChoices& choices = {});
+
+// The same without a model: of a folder that may hold tokenizer files alone, a tokenizer.json, a
+// GGUF file (vocabulary or model), a checkpoint or an artifact. Reads no weights. Errors:
+// kNotFound, and those above.
+package::FrontendBlock open_frontend(const std::filesystem::path& path,
+                                     const FrontendChoices& choices = {});
 
 }  // namespace flare::prepare
