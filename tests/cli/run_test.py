@@ -190,8 +190,8 @@ class Wire(unittest.TestCase):
             ({"messages": []}, 400, "empty_prompt", "messages"),
             ({"messages": [{"role": "user", "content": "a b " * 5000}]}, 400, "context_length_exceeded",
              "messages"),
-            ({"messages": USER + [{"role": "assistant", "content": "He"}]}, 400, "prefill_not_supported",
-             "messages"),
+            ({"messages": USER + [{"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f"}}]}]},
+             400, "prefill_not_supported", "messages[1]"),
         ]:
             with self.subTest(fields=str(fields)[:80]):
                 got, _, body = self.server.chat(**dict({"messages": USER}, **fields))

@@ -18,28 +18,6 @@ uint64_t random_seed() {
   return (static_cast<uint64_t>(random()) << 32 | random()) >> 1;  // fits a signed 64-bit field
 }
 
-// True if the turns render and `marker`, the text of one of them, comes out.
-bool renders(const Service& service,
-             std::initializer_list<std::pair<const char*, const char*>> turns,
-             std::string_view marker) {
-  Conversation probe;
-  for (const auto& [role, text] : turns)
-    probe.messages.push_back(Json::object({{"role", role}, {"content", text}}));
-  try {
-    return service.render(probe).text().find(marker) != std::string::npos;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-TemplateTraits probe_traits(const Service& service) {
-  constexpr const char* kMarker = "flare-probe";
-  return {.later_system = renders(
-              service, {{"user", "a"}, {"assistant", "b"}, {"system", kMarker}, {"user", "c"}},
-              kMarker),
-          .adjacent_users = renders(service, {{"user", kMarker}, {"user", "a"}}, kMarker)};
-}
-
 // Binds a gate (owned by the engine's request) to the sink of one answer.
 class Answer {
  public:
@@ -85,7 +63,6 @@ Service::Service(runtime::Engine& engine) : engine_(engine) {
     template_ = frontend::Template::parse(*block.chat_template, source + ": chat template");
   if (block.tool_template)
     tool_template_ = frontend::Template::parse(*block.tool_template, source + ": tool template");
-  if (template_) traits_ = probe_traits(*this);
   ::malloc_trim(0);  // parsing takes more than its result, and the engine is to keep to its plan
 }
 
@@ -116,18 +93,16 @@ frontend::MarkedText Service::render(const Conversation& conversation) const {
     throw Error(Code::kInvalid, "{}: has no chat template, so it takes raw prompts only",
                 engine_.model().source);
   const package::FrontendBlock& block = engine_.model().frontend;
-  Json variables = Json::object();
-  if (conversation.template_kwargs.is_object())
-    for (const auto& [name, value] : conversation.template_kwargs.as_object())
-      variables.set(name, value);
-  variables.set("messages", conversation.messages);
-  const bool with_tools = conversation.tools.is_array() && !conversation.tools.as_array().empty();
-  if (with_tools) variables.set("tools", conversation.tools);
-  variables.set("add_generation_prompt", conversation.add_generation_prompt);
-  variables.set("bos_token", block.bos_token);
-  variables.set("eos_token", block.eos_token);
-  const frontend::Template& chosen = with_tools && tool_template_ ? *tool_template_ : *template_;
-  return chosen.render(variables, {"bos_token", "eos_token"}, std::time(nullptr));
+  return frontend::render_prompt({.chat = &*template_,
+                                  .with_tools = tool_template_ ? &*tool_template_ : nullptr,
+                                  .bos_token = block.bos_token,
+                                  .eos_token = block.eos_token},
+                                 {.messages = conversation.messages,
+                                  .tools = conversation.tools,
+                                  .template_kwargs = conversation.template_kwargs,
+                                  .add_generation_prompt = conversation.add_generation_prompt,
+                                  .continuation = conversation.continuation,
+                                  .now_unix = std::time(nullptr)});
 }
 
 std::vector<int32_t> Service::encode_prompt(const frontend::MarkedText& rendered) const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/json/json.h"
+#include "frontend/messages/prompt.h"
 #include "frontend/template/template.h"
 #include "frontend/tokenizer/tokenizer.h"
 #include "runtime/engine.h"
@@ -23,13 +24,11 @@ struct Conversation {
   Json tools;            // null: none
   Json template_kwargs;  // object or null: further template variables
   bool add_generation_prompt = true;
+  frontend::Continuation continuation = frontend::Continuation::kNone;
 };
 
 // What the model's template does with conversations that published ones treat differently.
-struct TemplateTraits {
-  bool later_system = true;    // renders a system message behind the first turn
-  bool adjacent_users = true;  // takes two user turns in a row
-};
+using TemplateTraits = frontend::ConversationRules;
 
 struct GenerateSettings {
   runtime::SamplingSettings sampling;
@@ -66,7 +65,7 @@ class Service {
   const std::string& model_name() const { return engine_.model().name; }
   bool has_tokenizer() const { return tokenizer_.has_value(); }
   bool has_template() const { return template_.has_value(); }
-  TemplateTraits template_traits() const { return traits_; }
+  const TemplateTraits& template_traits() const { return engine_.model().frontend.rules; }
   uint32_t max_context() const { return engine_.max_context(); }
   uint32_t vocab_size() const { return engine_.model().vocab_size; }
   // kInvalid with what is missing.
@@ -95,7 +94,6 @@ class Service {
   std::optional<frontend::Tokenizer> tokenizer_;
   std::optional<frontend::Template> template_;
   std::optional<frontend::Template> tool_template_;
-  TemplateTraits traits_;
 };
 
 // Both spellings of greedy (temperature at most 1e-4, top_p 0) become the sampler's one.

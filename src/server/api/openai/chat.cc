@@ -232,6 +232,8 @@ std::vector<int32_t> encoded_prompt(const Service& service, const Conversation& 
     prompt = service.encode_prompt(service.render(conversation));
   } catch (const Error& error) {
     throw ApiError{400, "template_error", error.message(), "messages"};
+  } catch (const frontend::MessageError& error) {
+    throw ApiError{400, error.code, error.message, error.param};
   }
   if (prompt.empty())
     throw ApiError{400, "empty_prompt", "the messages render to an empty prompt", "messages"};

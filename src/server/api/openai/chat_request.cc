@@ -198,13 +198,18 @@ void check_hints(const Fields& fields) {
 void read_messages(const Fields& fields, const Service& service, Conversation* conversation) {
   const Json* messages = fields.find("messages");
   if (!messages) fail("missing_field", "messages", "'messages' is missing");
-  conversation->messages = normalise_messages(*messages, service.template_traits());
+  conversation->messages = server::normalise_messages(*messages, service.template_traits());
   const auto keep_open = fields.boolean("continue_final_message");
   const bool ends_with_answer =
       conversation->messages.as_array().back().at("role") == Json("assistant");
-  if (keep_open.value_or(ends_with_answer))
-    fail("prefill_not_supported", "messages",
-         "the last message is an assistant's, and this server cannot continue one");
+  if (keep_open.value_or(ends_with_answer)) {
+    try {
+      conversation->continuation =
+          frontend::continuation_of(conversation->messages, service.template_traits());
+    } catch (const frontend::MessageError& error) {
+      fail(error.code, error.param, error.message);
+    }
+  }
   const auto prompt = fields.boolean("add_generation_prompt");
   if (prompt) conversation->add_generation_prompt = *prompt;
 }

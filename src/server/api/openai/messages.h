@@ -1,4 +1,4 @@
-// The messages of a chat request in the one shape that templates see (serving.md S4.1–S4.6).
+// The messages of a chat request in the one shape that templates see, with errors of the API.
 #pragma once
 
 #include "base/json/json.h"
@@ -6,10 +6,7 @@
 
 namespace flare::server {
 
-// Every content becomes one string, tool arguments become objects, leading system messages one;
-// later ones stay in place or become user turns, as the template needs it. `messages` is the
-// field's value. Throws ApiError: invalid_type, invalid_value, invalid_messages, empty_prompt,
-// unsupported_content_part, vision_unavailable, invalid_tool_history; `param` names the message.
+// frontend::normalise_messages; its errors become ApiError with status 400.
 Json normalise_messages(const Json& messages, const TemplateTraits& traits);
 
 }  // namespace flare::server

@@ -1,28 +1,26 @@
 // Message normalisation: S4.1 to S4.6, S4.9.
-#include "server/api/openai/messages.h"
+#include "frontend/messages/messages.h"
 
 #include <gtest/gtest.h>
 
-#include "server/api/errors.h"
-
-namespace flare::server {
+namespace flare::frontend {
 namespace {
 
-Json normalised(std::string_view messages, TemplateTraits traits = {}) {
-  return normalise_messages(parse_json(messages, "test"), traits);
+Json normalised(std::string_view messages, ConversationRules rules = {}) {
+  return normalise_messages(parse_json(messages, "test"), rules);
 }
 
 void expect_same(const Json& got, std::string_view expected) {
   EXPECT_EQ(got.to_text(), parse_json(expected, "expected").to_text());
 }
 
-ApiError refusal(std::string_view messages) {
+MessageError refusal(std::string_view messages) {
   try {
     normalised(messages);
-  } catch (const ApiError& error) {
+  } catch (const MessageError& error) {
     return error;
   }
-  return {200, {}, {}, {}};
+  return {};
 }
 
 TEST(Messages, DeveloperIsSystemAndLeadingOnesMerge) {
@@ -46,7 +44,7 @@ TEST(Messages, TextPartsAreConcatenated) {
 TEST(Messages, OtherPartsAreRefusedByName) {
   EXPECT_EQ(refusal(R"([{"role":"user","content":[{"type":"image_url","image_url":{}}]}])").code,
             "vision_unavailable");
-  const ApiError audio =
+  const MessageError audio =
       refusal(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"input_audio"}]}])");
   EXPECT_EQ(audio.code, "unsupported_content_part");
   EXPECT_EQ(audio.param, "messages[0].content[1]");
@@ -79,7 +77,7 @@ TEST(Messages, ReplayedArgumentsBecomeObjectsInTheirOrder) {
   EXPECT_EQ(decoded("null"), "{}");
   EXPECT_EQ(decoded(R"("null")"), "{}");
   for (const char* bad : {R"("[1]")", R"("{")", "5", R"("x")"}) {
-    const ApiError error = refusal(with(bad));
+    const MessageError error = refusal(with(bad));
     EXPECT_EQ(error.code, "invalid_tool_history") << bad;
     EXPECT_EQ(error.param, "messages[1].tool_calls[0].function.arguments") << bad;
   }
@@ -102,11 +100,11 @@ TEST(Messages, LaterSystemTextStaysWhereTheTemplateTakesIt) {
   expect_same(normalised(kGiven), R"([{"role":"user","content":"u"},
       {"role":"system","content":"s"},{"role":"assistant","content":"a"},
       {"role":"system","content":"t"},{"role":"user","content":"v"}])");
-  expect_same(normalised(kGiven, {.later_system = false, .adjacent_users = true}),
+  expect_same(normalised(kGiven, {.late_system = false, .adjacent_users = true}),
               R"([{"role":"user","content":"u"},{"role":"user","content":"[system]\ns"},
       {"role":"assistant","content":"a"},{"role":"user","content":"[system]\nt"},
       {"role":"user","content":"v"}])");
-  expect_same(normalised(kGiven, {.later_system = false, .adjacent_users = false}),
+  expect_same(normalised(kGiven, {.late_system = false, .adjacent_users = false}),
               R"([{"role":"user","content":"u\n\n[system]\ns"},
       {"role":"assistant","content":"a"},{"role":"user","content":"[system]\nt\n\nv"}])");
 }
@@ -114,6 +112,43 @@ TEST(Messages, LaterSystemTextStaysWhereTheTemplateTakesIt) {
 TEST(Messages, ALastAssistantThatSaysNothingIsDropped) {
   expect_same(normalised(R"([{"role":"user","content":"u"},{"role":"assistant","content":""}])"),
               R"([{"role":"user","content":"u"}])");
+}
+
+TEST(Messages, CallIdsAreHashedWhereTheTemplateRestrictsThem) {
+  constexpr std::string_view kGiven = R"([{"role":"user","content":"u"},
+      {"role":"assistant","tool_calls":[{"id":"call_42","function":{"name":"f"}},
+                                        {"id":"abcDEF123","function":{"name":"g"}}]},
+      {"role":"tool","tool_call_id":"abcDEF123","content":"second"},
+      {"role":"tool","tool_call_id":"call_42","content":"first"}])";
+  EXPECT_EQ(normalised(kGiven).as_array()[2].at("tool_call_id"), Json("call_42"));
+  const Json out = normalised(kGiven, {.short_call_ids = true});
+  const Json::Array& calls = out.as_array()[1].at("tool_calls").as_array();
+  const std::string id = calls[0].at("id").as_string();
+  EXPECT_EQ(id.size(), 9u);
+  EXPECT_EQ(id, short_call_id("call_42"));
+  EXPECT_EQ(id, out.as_array()[2].at("tool_call_id").as_string());
+  EXPECT_EQ(calls[1].at("id"), Json("abcDEF123"));  // it fits already
+  EXPECT_EQ(out.as_array()[3].at("content"), Json("second"));
+  // Stable from one request, and one build, to the next.
+  EXPECT_EQ(short_call_id("call_42"), "pD3tRGvL8");
+  EXPECT_NE(short_call_id("call_43"), short_call_id("call_42"));
+  EXPECT_EQ(short_call_id("").size(), 9u);
+}
+
+TEST(Messages, TheBillingHeaderGoesOnlyWhereItStandsFirst) {
+  const auto after = [](std::string_view blocks, bool dropped) {
+    Json list = parse_json(blocks, "blocks");
+    EXPECT_EQ(drop_billing_header(&list.mutable_array()), dropped) << blocks;
+    return list.to_text();
+  };
+  EXPECT_EQ(after(R"([{"type":"text","text":"x-anthropic-billing-header: v; cch=aaaaa;"},
+                      {"type":"text","text":"You are"}])",
+                  true),
+            R"([{"type":"text","text":"You are"}])");
+  for (const char* kept : {R"([{"type":"text","text":"see x-anthropic-billing-header: v"}])",
+                           R"([{"type":"text","text":"a"},{"text":"x-anthropic-billing-header:"}])",
+                           "[]", R"([{"type":"image"}])", R"([{"text":5}])"})
+    after(kept, false);
 }
 
 TEST(Messages, WrongShapesAreNamed) {
@@ -132,4 +167,4 @@ TEST(Messages, WrongShapesAreNamed) {
 }
 
 }  // namespace
-}  // namespace flare::server
+}  // namespace flare::frontend
