@@ -2,13 +2,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdio>
-#include <filesystem>
 
 #include "base/file.h"
 #include "flare/answer.h"
 #include "flare/commands.h"
+#include "flare/inputs.h"
 #include "flare/model_loading.h"
 #include "flare/sampling_flags.h"
 #include "server/api/errors.h"
@@ -26,43 +25,6 @@ struct GenerateFlags {
   bool stats = false;
 };
 
-// More than any context holds; an endless input ends here.
-constexpr size_t kMaxPromptBytes = size_t{64} << 20;
-
-std::string read_prompt_file(const std::string& path) {
-  if (path != "-") return read_text_file(path);
-  std::string text;
-  char block[65536];
-  while (const size_t n = std::fread(block, 1, sizeof block, stdin)) {
-    text.append(block, n);
-    if (text.size() > kMaxPromptBytes)
-      throw Error(Code::kInvalid, "standard input: at most {} bytes of prompt expected",
-                  kMaxPromptBytes);
-  }
-  if (std::ferror(stdin) != 0) throw Error(Code::kNotFound, "standard input: it cannot be read");
-  return text;
-}
-
-// Ids from a list, or from a file that holds one; commas or white space between them.
-std::vector<int32_t> parse_ids(const std::string& argument) {
-  std::error_code ignored;
-  const bool is_file = std::filesystem::is_regular_file(argument, ignored);
-  const std::string text = is_file ? read_text_file(argument) : argument;
-  std::vector<int32_t> ids;
-  size_t at = 0;
-  while ((at = text.find_first_not_of(", \t\r\n", at)) != std::string::npos) {
-    const size_t end = std::min(text.find_first_of(", \t\r\n", at), text.size());
-    int32_t id = 0;
-    const auto [stop, ec] = std::from_chars(text.data() + at, text.data() + end, id);
-    if (ec != std::errc() || stop != text.data() + end || id < 0)
-      throw Error(Code::kUsage, "--tokens: {} is no token id, expected a list such as 1,298,204",
-                  quote(std::string_view(text).substr(at, end - at)));
-    ids.push_back(id);
-    at = end;
-  }
-  return ids;
-}
-
 // The conversation of a file: an array of messages, or an object as a chat request has it.
 server::Conversation read_messages(const std::string& path, const server::Service& service) {
   Json document = parse_json(read_text_file(path), path);
@@ -79,10 +41,10 @@ server::Conversation read_messages(const std::string& path, const server::Servic
 }
 
 std::vector<int32_t> make_prompt(const GenerateFlags& flags, const server::Service& service) {
-  if (flags.tokens) return parse_ids(*flags.tokens);
+  if (flags.tokens) return parse_ids("--tokens", *flags.tokens);
   if (flags.messages)
     return service.encode_prompt(service.render(read_messages(*flags.messages, service)));
-  const std::string text = flags.prompt ? *flags.prompt : read_prompt_file(*flags.prompt_file);
+  const std::string text = flags.prompt ? *flags.prompt : read_input(*flags.prompt_file);
   if (flags.raw || !service.has_template()) return service.encode_raw(text);
   server::Conversation conversation;
   conversation.messages.push_back(Json::object({{"role", "user"}, {"content", text}}));

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "common/kv_dtype.h"
 #include "prepare/prepare.h"
 
@@ -72,6 +73,26 @@ void add_model_flags(CLI::App& app, ModelFlags* flags) {
                  "highest CPU level to use: v2, v3, v4, vnni, bf16 (the machine's)")
       ->type_name("LEVEL")
       ->group("Model");
+  add_frontend_flags(app, &flags->frontend);
+}
+
+void add_frontend_flags(CLI::App& app, FrontendFlags* flags) {
+  const auto add = [&](const char* name, std::string& value, const char* text, const char* type) {
+    app.add_option(name, value, text)->type_name(type)->group("Prompt format");
+  };
+  add("--chat-template", flags->chat_template, "Jinja template to use (the model's)", "FILE");
+  add("--tool-format", flags->tool_format,
+      "how the model writes tool calls: none, hermes, … (as its template shows)", "NAME");
+  add("--reasoning-format", flags->reasoning_format,
+      "how the model marks reasoning: none, think, … (as its template shows)", "NAME");
+}
+
+prepare::FrontendChoices frontend_choices(const FrontendFlags& flags) {
+  prepare::FrontendChoices choices;
+  if (!flags.chat_template.empty()) choices.chat_template = read_text_file(flags.chat_template);
+  if (!flags.tool_format.empty()) choices.tool_format = flags.tool_format;
+  if (!flags.reasoning_format.empty()) choices.reasoning_format = flags.reasoning_format;
+  return choices;
 }
 
 std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, uint32_t max_pending,
@@ -91,6 +112,7 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, uint32_t ma
   if (flags.max_concurrency != 0) options.max_concurrency = flags.max_concurrency;
   options.exact = flags.exact;
   options.kv_dtype = kv_dtype(flags.kv_dtype);
+  options.frontend = frontend_choices(flags.frontend);
 
   auto source =
       prepare::open_source(model_path(flags.model), flags.recipe, engine_options.cpu.threads);

@@ -6,9 +6,19 @@
 #include <string>
 
 #include "common/command_line.h"
+#include "prepare/prepare.h"
 #include "runtime/engine.h"
 
 namespace flare::app {
+
+struct FrontendFlags {
+  std::string chat_template;                  // file; empty: the model's
+  std::string tool_format, reasoning_format;  // empty: as the template shows
+};
+// --chat-template, --tool-format, --reasoning-format.
+void add_frontend_flags(CLI::App& app, FrontendFlags* flags);
+// Errors: kNotFound (no such template file).
+prepare::FrontendChoices frontend_choices(const FrontendFlags& flags);
 
 struct ModelFlags {
   std::string model;  // empty: the bundled one
@@ -21,6 +31,7 @@ struct ModelFlags {
   bool exact = false;
   bool prefix_reuse = true;
   uint32_t snapshot_interval = 1024;  // prompt tokens
+  FrontendFlags frontend;
 };
 
 // MODEL, --recipe, --max-context, --kv-dtype, --threads, --isa.

@@ -1,0 +1,100 @@
+// `flare render MODEL`: the prompt that a conversation becomes.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <ctime>
+#include <optional>
+
+#include "base/error.h"
+#include "flare/commands.h"
+#include "flare/frontend_loading.h"
+#include "flare/inputs.h"
+
+namespace flare::app {
+namespace {
+
+struct RenderFlags {
+  std::string model;
+  FrontendFlags frontend;
+  std::optional<std::string> messages, tools, jsonl;
+};
+
+// The prompt of `document`: messages, or an object as a chat request has it.
+frontend::MarkedText prompt_of(const LoadedFrontend& loaded, const Json& document,
+                               const Json& tools) {
+  frontend::PromptRequest request;
+  const auto member = [&](std::string_view name) {
+    const Json* value = document.find(name);
+    return value ? *value : Json();
+  };
+  request.tools = tools.is_null() ? member("tools") : tools;
+  request.template_kwargs = member("chat_template_kwargs");
+  const Json generation = member("add_generation_prompt"),
+             keep_open = member("continue_final_message");
+  if (!generation.is_null())
+    request.add_generation_prompt = generation.as_bool("add_generation_prompt");
+  request.now_unix = std::time(nullptr);
+  try {
+    request.messages = frontend::normalise_messages(
+        document.is_object() ? member("messages") : document, loaded.block.rules);
+    if (keep_open.is_null() || keep_open.as_bool("continue_final_message"))
+      request.continuation = frontend::continuation_of(request.messages, loaded.block.rules);
+    return frontend::render_prompt(loaded.templates(), request);
+  } catch (const frontend::MessageError& error) {
+    throw Error(Code::kInvalid, "{}", error.message);
+  }
+}
+
+int run(const RenderFlags& flags, const CommonFlags& common) {
+  if (flags.messages.has_value() == flags.jsonl.has_value())
+    throw Error(Code::kUsage, "exactly one of --messages and --jsonl expected");
+  const LoadedFrontend loaded = load_frontend(flags.model, flags.frontend);
+  const Json tools = flags.tools ? parse_json(read_input(*flags.tools), *flags.tools) : Json();
+  if (flags.jsonl) {
+    for_each_line(*flags.jsonl, [&](const std::string& line) {
+      const Json document = parse_json(line, "conversation");
+      fmt::print("{}\n", quote_json(prompt_of(loaded, document, tools).text()));
+    });
+    return 0;
+  }
+  const std::string where = *flags.messages == "-" ? "standard input" : *flags.messages;
+  const Json document = parse_json(read_input(*flags.messages), where);
+  const frontend::MarkedText prompt = prompt_of(loaded, document, tools);
+  if (!common.json) {
+    std::fwrite(prompt.text().data(), 1, prompt.size(), stdout);
+    if (::isatty(STDOUT_FILENO) != 0) fmt::print("\n");  // a pipe gets the prompt alone
+    return 0;
+  }
+  Json result = Json::object({{"prompt", prompt.text()}});
+  if (loaded.tokenizer_) {
+    Json ids = Json::array();
+    for (const int32_t id : loaded.tokenizer_->encode(prompt)) ids.push_back(id);
+    result.set("ids", std::move(ids));
+  }
+  print_result(common, result, {});
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> declare_render(CLI::App& app, const CommonFlags& common) {
+  auto flags = std::make_shared<RenderFlags>();
+  add_text_model(app, &flags->model);
+  const auto source = [&](const char* name, auto& value, const char* text, const char* type) {
+    app.add_option(name, value, text)->type_name(type)->group("Conversation");
+  };
+  source("--messages", flags->messages, "messages, or a chat request; - for stdin", "FILE");
+  source("--tools", flags->tools, "tools, as a chat request has them", "FILE");
+  source("--jsonl", flags->jsonl, "many: messages or a request a line in, a JSON string a line out",
+         "FILE|-");
+  add_frontend_flags(app, &flags->frontend);
+  app.footer(
+      "Examples:\n"
+      "  flare render models/nano --messages chat.json\n"
+      "  flare render models/nano --messages chat.json --tools tools.json --json\n"
+      "  flare render folder --chat-template other.jinja --jsonl chats.jsonl > prompts.jsonl");
+  return [flags, &common] { return run(*flags, common); };
+}
+
+}  // namespace flare::app
