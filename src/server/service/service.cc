@@ -123,6 +123,7 @@ std::vector<uint32_t> Service::prompt_frontiers(const Conversation& conversation
   while (last_user > 0 && !has_role(last_user - 1, "user")) --last_user;
   Conversation part = conversation;
   part.add_generation_prompt = false;
+  part.continuation = frontend::Continuation::kNone;
   for (const size_t n : {turns, last_user == 0 ? 0 : last_user - 1, messages.size()}) {
     if (n == 0) continue;
     part.messages =
