@@ -9,7 +9,9 @@ namespace flare::app {
 
 const frontend::Tokenizer& LoadedFrontend::tokenizer() const {
   if (!tokenizer_)
-    throw Error(Code::kInvalid, "{}: has no tokenizer.json, so there is nothing to tokenize with",
+    throw Error(Code::kInvalid,
+                "{}: has no tokenizer.json and no tokenizer.model, so there is nothing to "
+                "tokenize with",
                 source);
   return *tokenizer_;
 }
@@ -27,7 +29,7 @@ frontend::PromptTemplates LoadedFrontend::templates() const {
 void add_text_model(CLI::App& app, std::string* model) {
   app.add_option("MODEL", *model,
                  "checkpoint folder, .safetensors, .gguf or .ninfer file, a folder of tokenizer "
-                 "files, or a tokenizer.json")
+                 "files, a tokenizer.json or a tokenizer.model")
       ->type_name("")
       ->required();
 }
@@ -42,6 +44,10 @@ LoadedFrontend load_frontend(const std::string& model, const FrontendFlags& flag
   if (out.block.tokenizer_json)
     out.tokenizer_ = frontend::Tokenizer::from_json(*out.block.tokenizer_json,
                                                     model + ": tokenizer.json", templates);
+  else if (out.block.sentencepiece_model)
+    out.tokenizer_ = frontend::Tokenizer::from_sentencepiece(
+        *out.block.sentencepiece_model, model + ": tokenizer.model", &templates,
+        {out.block.add_bos, out.block.add_eos});
   if (out.block.chat_template)
     out.chat = frontend::Template::parse(*out.block.chat_template, model + ": chat template");
   if (out.block.tool_template)

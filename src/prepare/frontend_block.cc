@@ -197,10 +197,13 @@ package::FrontendBlock make_block(const Resource& resource, const std::string& f
   return block;
 }
 
-// Files of a folder. `tokenizer`: the one to take as tokenizer.json.
-Resource files_of(const fs::path& folder, const fs::path& tokenizer) {
-  return [folder, tokenizer](std::string_view role) -> std::optional<std::string> {
-    const fs::path path = role == "tokenizer.json" ? tokenizer : folder / role;
+// Files of a folder. `tokenizer`: the one to take for the role of that name, or none.
+Resource files_of(const fs::path& folder, std::string_view tokenizer_role = {},
+                  const fs::path& tokenizer = {}) {
+  return [=](std::string_view role) -> std::optional<std::string> {
+    const bool other = role.starts_with("tokenizer.") && !tokenizer_role.empty();
+    if (other && role != tokenizer_role) return std::nullopt;
+    const fs::path path = other ? tokenizer : folder / role;
     std::error_code ignored;
     if (!fs::is_regular_file(path, ignored)) return std::nullopt;
     return read_text_file(path);
@@ -220,8 +223,7 @@ package::FrontendBlock open_frontend(const fs::path& path, const FrontendChoices
   if (!fs::exists(path, ignored))
     throw Error(Code::kNotFound, "MODEL {}: no such file or folder", quote(path.string()));
   const std::string where = path.string();
-  if (fs::is_directory(path, ignored))
-    return make_block(files_of(path, path / "tokenizer.json"), where, choices);
+  if (fs::is_directory(path, ignored)) return make_block(files_of(path), where, choices);
   const std::string ending = path.extension().string();
   if (ending == ".gguf") {
     const auto file = checkpoint::GgufFile::open(path);
@@ -229,13 +231,13 @@ package::FrontendBlock open_frontend(const fs::path& path, const FrontendChoices
                       choices);
   }
   const fs::path folder = path.parent_path();
-  if (ending == ".json") {
+  if (ending == ".json" || ending == ".model") {
+    const std::string role = "tokenizer" + ending;
     // Under another name it stands alone: what lies beside it may belong to another tokenizer.
-    const bool alone = path.filename() != "tokenizer.json";
-    return make_block(files_of(alone ? fs::path() : folder, path), where, choices);
+    const bool alone = path.filename() != role;
+    return make_block(files_of(alone ? fs::path("/nowhere") : folder, role, path), where, choices);
   }
-  if (ending == ".safetensors")
-    return make_block(files_of(folder, folder / "tokenizer.json"), where, choices);
+  if (ending == ".safetensors") return make_block(files_of(folder), where, choices);
   return make_frontend_block(*open_source(path, "", 1), choices);
 }
 

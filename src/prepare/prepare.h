@@ -50,8 +50,8 @@ package::FrontendBlock make_frontend_block(const ParameterSource& source,
                                            const FrontendChoices& choices = {});
 
 // The same without a model: of a folder that may hold tokenizer files alone, a tokenizer.json, a
-// GGUF file (vocabulary or model), a checkpoint or an artifact. Reads no weights. Errors:
-// kNotFound, and those above.
+// tokenizer.model, a GGUF file (vocabulary or model), a checkpoint or an artifact. Reads no
+// weights. Errors: kNotFound, and those above.
 package::FrontendBlock open_frontend(const std::filesystem::path& path,
                                      const FrontendChoices& choices = {});
 

@@ -14,6 +14,7 @@ FLARE = sys.argv.pop(1)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NANO = ROOT / "models/nano"
 CASES = [c for c in json.loads((NANO / "greedy.json").read_text())["cases"] if c.get("messages")]
+SENTENCEPIECE = ROOT.parent / "shared/data/goldens/tokenizers/sentencepiece"
 VOCABULARIES = ROOT.parent / "shared/data/tokenizers/gguf-vocab"
 
 
@@ -80,6 +81,14 @@ class Tokenize(unittest.TestCase):
             chat.write_text(json.dumps([{"role": "user", "content": "Hi"}]))
             self.assertEqual(flare("render", folder, "--messages", chat).stdout,
                              flare("render", NANO, "--messages", chat).stdout)
+
+    @unittest.skipUnless(SENTENCEPIECE.exists(), f"{SENTENCEPIECE} is absent")
+    def test_a_sentencepiece_model_is_a_tokenizer(self):
+        model = next(iter(sorted(SENTENCEPIECE.glob("*.model"))))
+        done = flare("tokenize", model, "--text", "hello world", "--special")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        ids = ",".join(line.split()[0] for line in done.stdout.splitlines())
+        self.assertEqual(flare("detokenize", model, "--tokens", ids).stdout.strip(), "hello world")
 
     @unittest.skipUnless(VOCABULARIES.exists(), f"{VOCABULARIES} is absent")
     def test_gguf_vocabularies_give_their_recorded_ids(self):
