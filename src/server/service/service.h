@@ -37,8 +37,8 @@ struct GenerateSettings {
   std::vector<int32_t> stop_ids;  // besides the model's
   bool ignore_stop_ids = false;
   std::unique_ptr<runtime::Constraint> constraint;
-  std::string cache_salt;            // requests of different salts share no prefix
-  std::vector<uint32_t> frontiers;   // prompt_frontiers() of the prompt
+  std::string cache_salt;           // requests of different salts share no prefix
+  std::vector<uint32_t> frontiers;  // prompt_frontiers() of the prompt
 };
 
 // One piece of an answer. The last one has `finished`.
