@@ -236,10 +236,11 @@ Value remove_affix_method(Evaluator& ev, const Value& self, CallArguments& argum
   const Parameters p(ev, at_end ? "removesuffix" : "removeprefix", arguments, {"affix"}, 1);
   const std::string& text = self.string().bytes();
   const std::string& affix = p.text(0).text();
-  if (at_end ? !text.ends_with(affix) : !text.starts_with(affix)) return self;
-  const size_t begin = at_end ? 0 : affix.size();
-  const size_t end = at_end ? text.size() - affix.size() : text.size();
-  return same_kind(ev, self, self.string().text.slice(begin, end));
+  // Of escaped markup these give plain text.
+  const bool cut = at_end ? text.ends_with(affix) : text.starts_with(affix);
+  const size_t begin = cut && !at_end ? affix.size() : 0;
+  const size_t end = cut && at_end ? text.size() - affix.size() : text.size();
+  return ev.make_string(self.string().text.slice(begin, end));
 }
 
 template <bool from_right>
