@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "runtime/sampler/sampler.h"
-#include "runtime/scheduler.h"
 
 namespace flare::runtime {
 namespace {
@@ -61,7 +60,8 @@ struct Engine::Active {
 Engine::Engine(package::PreparedModel model, const EngineOptions& options)
     : model_(std::move(model)),
       options_(options),
-      runner_(model_, {options.cpu, options.memory, /*all_logits=*/false, options.plan}) {
+      runner_(model_, {options.cpu, options.memory, /*all_logits=*/false, options.plan}),
+      pace_(options.prefill_slowdown) {
   check_capacity(model_);
   const uint32_t chunk = model_.capacity.prefill_chunk;
   prefill_chunk_ = options.prefill_chunk == 0 ? chunk : std::min(options.prefill_chunk, chunk);
@@ -270,7 +270,9 @@ const uint32_t* Engine::mask_of(Active& a) {
 void Engine::run_step() {
   std::vector<uint32_t> remaining;
   for (const auto& a : active_) remaining.push_back(a->remaining());
-  std::vector<uint32_t> rows = schedule_rows(remaining, {model_.capacity.max_rows, prefill_chunk_});
+  const auto decoding = static_cast<uint32_t>(std::ranges::count(remaining, 1u));
+  std::vector<uint32_t> rows =
+      schedule_rows(remaining, {model_.capacity.max_rows, pace_.rows(decoding, prefill_chunk_)});
   uint32_t pages = 0;
   for (size_t i = 0; i < active_.size(); ++i) {
     Active& a = *active_[i];
@@ -282,16 +284,23 @@ void Engine::run_step() {
   std::vector<StepEntry> entries;
   std::vector<Active*> drawing;
   uint64_t prompt_rows = 0;
+  uint32_t decode_rows = 0;
   for (size_t i = 0; i < active_.size(); ++i) {
     if (rows[i] == 0) continue;
     Active& a = *active_[i];
     const bool last = rows[i] == remaining[i];
     entries.push_back(
         {&*a.memory, std::span(a.tokens).subspan(a.memory->computed(), rows[i]), last});
-    if (a.memory->computed() < a.n_prompt) prompt_rows += rows[i];
+    if (a.memory->computed() < a.n_prompt)
+      prompt_rows += rows[i];
+    else
+      decode_rows += rows[i];
     if (last) drawing.push_back(&a);
   }
+  const Clock::time_point begin = Clock::now();
   runner_.step(entries);
+  pace_.record(decode_rows, static_cast<uint32_t>(prompt_rows),
+               std::chrono::duration<double>(Clock::now() - begin).count());
   for (const auto& a : active_) keep_prefix(*a);
 
   const std::span<const int32_t> ids = draw(drawing);

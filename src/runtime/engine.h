@@ -13,6 +13,7 @@
 #include "package/prepared.h"
 #include "runtime/cache/prefix_tree.h"
 #include "runtime/request.h"
+#include "runtime/scheduler.h"
 #include "runtime/step.h"
 
 namespace flare::runtime {
@@ -22,6 +23,7 @@ struct EngineOptions {
   MemoryWishes memory;
   uint32_t max_pending = 64;
   uint32_t prefill_chunk = 0;         // 0: the model's
+  double prefill_slowdown = 2;        // of running answers while a prompt is read, at most
   bool prefix_reuse = true;           // keep what was computed for later requests
   uint32_t snapshot_interval = 1024;  // prompt tokens between snapshots of recurrent state
   std::optional<MemoryPlan> plan;     // made by plan_before_loading; absent: made now
@@ -113,6 +115,7 @@ class Engine {
   const EngineOptions options_;
   StepRunner runner_;
   uint32_t prefill_chunk_ = 0;
+  PrefillPace pace_;
 
   // Confined to the engine thread.
   std::deque<std::unique_ptr<Active>> waiting_;

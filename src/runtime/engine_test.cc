@@ -534,7 +534,9 @@ TEST(Engine, AModelWithoutPagedStateServesLongAnswers) {
 TEST(Engine, WhatWasReadOnceIsNotReadAgain) {
   Engine engine(test::toy_model(), kOptions);
   const Ids prompt = successors(5, 30);
-  const auto usage = [&engine](const Ids& ids) { return start(engine, greedy(ids, 3)).wait().usage; };
+  const auto usage = [&engine](const Ids& ids) {
+    return start(engine, greedy(ids, 3)).wait().usage;
+  };
   EXPECT_EQ(usage(prompt).cached_tokens, 0u);
   const Usage again = usage(prompt);
   EXPECT_EQ(again.cached_tokens, 24u) << "three pages of eight tokens";

@@ -1,7 +1,9 @@
 // Which rows run in the next step.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -13,9 +15,35 @@ struct ScheduleLimits {
 };
 
 // remaining[i]: rows that sequence i has yet to compute (1 while decoding, more while its prompt is
-// read). Returns the rows each sequence runs in this step, 0 for none. Decode rows come first, so a
-// running answer never waits for a prompt; prompts share what is left in the order given.
+// read), in order of arrival. Returns the rows each sequence runs in this step, 0 for none. Decode
+// rows come first, so a running answer never waits for a prompt. Of what is left for prompts the
+// one that came first has half, so that it ends; the others follow by what they lack, the shortest
+// first, so that a short prompt does not wait behind a long one.
 std::vector<uint32_t> schedule_rows(std::span<const uint32_t> remaining,
                                     const ScheduleLimits& limits);
+
+// How many prompt rows a step may take while answers run: as many as make it last `slowdown` times
+// a step of answers alone, judged by the steps before, by classes of rows: a step's time does not
+// grow evenly, since weights are read once for all of them. Confined to the engine thread.
+class PrefillPace {
+ public:
+  // slowdown >= 1.
+  explicit PrefillPace(double slowdown) : slowdown_(slowdown) {}
+  // A step of that many rows of answers and prompts took so long.
+  void record(uint32_t decode_rows, uint32_t prompt_rows, double seconds);
+  // At least one, so that prompts go on; at most `chunk` >= 1, which is also the answer where
+  // nobody would wait.
+  uint32_t rows(uint32_t decode_rows, uint32_t chunk) const;
+
+ private:
+  static constexpr uint32_t kEdges[] = {4,   8,   12,  16,  24,  32,  48,   64,   96,
+                                        128, 192, 256, 384, 512, 768, 1024, 1536, 2048};
+  static constexpr size_t kClasses = std::size(kEdges);
+  static size_t class_of(uint32_t rows);
+
+  const double slowdown_;
+  double decode_seconds_ = 0;      // of a step of answers alone, a moving average; 0: none yet
+  double seconds_[kClasses] = {};  // of a step with prompt rows, by all its rows
+};
 
 }  // namespace flare::runtime

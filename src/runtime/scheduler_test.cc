@@ -12,14 +12,15 @@ namespace {
 using Rows = std::vector<uint32_t>;
 
 TEST(Scheduler, RunsEveryAnswerBeforeAnyPrompt) {
-  EXPECT_EQ(schedule_rows(Rows{100, 1, 50, 1}, {10, 64}), (Rows{8, 1, 0, 1}));
+  EXPECT_EQ(schedule_rows(Rows{100, 1, 50, 1}, {10, 64}), (Rows{4, 1, 4, 1}));
   EXPECT_EQ(schedule_rows(Rows{100, 1, 1, 1}, {3, 64}), (Rows{0, 1, 1, 1}));
 }
 
-TEST(Scheduler, SharesTheChunkInOrderOfArrival) {
-  EXPECT_EQ(schedule_rows(Rows{20, 30, 40}, {100, 64}), (Rows{20, 30, 14}));
-  EXPECT_EQ(schedule_rows(Rows{64, 2}, {100, 64}), (Rows{64, 0}));
-  EXPECT_EQ(schedule_rows(Rows{65, 2}, {100, 64}), (Rows{64, 0}));
+TEST(Scheduler, HalfOfTheChunkBelongsToWhoCameFirstTheRestToShortPrompts) {
+  EXPECT_EQ(schedule_rows(Rows{20, 40, 30}, {100, 64}), (Rows{20, 14, 30}));
+  EXPECT_EQ(schedule_rows(Rows{64, 2}, {100, 64}), (Rows{62, 2}));
+  EXPECT_EQ(schedule_rows(Rows{1000, 900, 10}, {100, 64}), (Rows{32, 22, 10}));
+  EXPECT_EQ(schedule_rows(Rows{1000}, {100, 64}), (Rows{64}));
 }
 
 TEST(Scheduler, KeepsBothLimits) {
@@ -65,6 +66,64 @@ TEST(Scheduler, EverySequenceFinishesWithinItsLimits) {
       ASSERT_LE(++steps, total);
     }
   }
+}
+
+TEST(PrefillPace, NobodyWaitsWhereNobodyAnswers) {
+  PrefillPace pace(2);
+  EXPECT_EQ(pace.rows(0, 512), 512u);
+  pace.record(1, 0, 0.010);
+  pace.record(1, 100, 0.110);
+  EXPECT_EQ(pace.rows(0, 512), 512u);
+}
+
+// Rows that a pace settles at on a machine whose step of n rows takes seconds(n).
+template <typename Seconds>
+uint32_t settle(PrefillPace& pace, uint32_t decode_rows, uint32_t chunk, Seconds seconds) {
+  for (int i = 0; i < 4; ++i) pace.record(decode_rows, 0, seconds(decode_rows));
+  for (int i = 0; i < 60; ++i) {
+    const uint32_t rows = pace.rows(decode_rows, chunk);
+    EXPECT_GE(rows, 1u);
+    EXPECT_LE(rows, chunk);
+    pace.record(decode_rows, rows, seconds(decode_rows + rows));
+  }
+  return pace.rows(decode_rows, chunk);
+}
+
+TEST(PrefillPace, AStepLastsAsOftenAStepOfAnswersAsItMay) {
+  const auto seconds = [](uint32_t rows) { return 0.010 + 0.001 * rows; };
+  for (const double slowdown : {1.0, 1.5, 2.0, 5.0}) {
+    PrefillPace pace(slowdown);
+    const uint32_t rows = settle(pace, 4, 512, seconds);
+    if (slowdown > 1) {
+      EXPECT_LE(seconds(4 + rows), slowdown * seconds(4)) << slowdown;
+    }
+    if (slowdown == 2.0) {
+      EXPECT_EQ(rows, 12u);  // 16 rows in 26 ms of 28; 24 would take 34
+    }
+    if (slowdown == 5.0) {
+      EXPECT_EQ(rows, 44u);  // 48 rows in 58 ms of 70
+    }
+    EXPECT_EQ(pace.rows(4, 4), std::min(rows, 4u)) << "never more than the chunk";
+  }
+}
+
+TEST(PrefillPace, StaysBeforeAStepOfTheClock) {
+  PrefillPace pace(2);
+  const auto seconds = [](uint32_t rows) { return rows <= 8 ? 0.020 : 0.060; };
+  EXPECT_EQ(settle(pace, 4, 512, seconds), 4u);
+}
+
+TEST(PrefillPace, TriesAgainWhatWasTooSlow) {
+  PrefillPace pace(2);
+  settle(pace, 4, 512, [](uint32_t rows) { return rows <= 8 ? 0.020 : 0.060; });
+  int too_many = 0, steps = 0;
+  for (; steps < 2000 && too_many < 3; ++steps) {
+    const uint32_t rows = pace.rows(4, 512);
+    too_many += rows > 4 ? 1 : 0;
+    pace.record(4, rows, rows > 4 ? 0.060 : 0.020);
+  }
+  EXPECT_EQ(too_many, 3) << "it never looks again";
+  EXPECT_GT(steps, 300) << "it looks too often";
 }
 
 }  // namespace
