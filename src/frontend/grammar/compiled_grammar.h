@@ -17,6 +17,7 @@ class Machine;
 
 struct CompileLimits {
   int timeout_ms = 1000;
+  int warm_ms = 20;                           // of that on masks made ahead
   size_t max_bytes = size_t{64} << 20;        // of the automaton; beyond: constraint_too_large
   size_t max_cache_bytes = size_t{64} << 20;  // of what matching remembers; beyond: forgotten
 };

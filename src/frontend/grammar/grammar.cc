@@ -1,7 +1,7 @@
 // The arena of grammar expressions and the grammars of whole answers.
 #include "frontend/grammar/grammar.h"
 
-#include <algorithm>
+#include "frontend/grammar/pattern.h"
 
 namespace flare::frontend::grammar {
 
@@ -32,6 +32,19 @@ Grammar::Expr Grammar::repeat(Expr body, int min, int max) {
 
 Grammar::Expr Grammar::text_without(std::vector<std::string> stops) {
   return add({.kind = Kind::kTextWithout, .stops = std::move(stops)});
+}
+
+Grammar::Expr Grammar::regex(std::string_view pattern) {
+  try {
+    Languages languages;  // only to see whether the pattern is one
+    whole_language(languages, pattern);
+  } catch (const PatternError& e) {
+    throw ConstraintError(e.kind == PatternError::kTooLarge ? kConstraintTooLarge : kInvalidRegex,
+                          "", "regex: byte {}: {}", e.at, e.message);
+  } catch (const Languages::Overflow&) {
+    throw ConstraintError(kConstraintTooLarge, "", "regex: it takes too much memory");
+  }
+  return add({.kind = Kind::kRegex, .text = std::string(pattern)});
 }
 
 Grammar::Expr Grammar::json(Json schema, SchemaOptions options) {

@@ -1,0 +1,124 @@
+// JSON Schema (S7.3) to parts of a program: keywords are enforced, widened with a note, refused by
+// pointer and name, or ignored, as the table there says.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "base/json/json.h"
+#include "frontend/grammar/decimal.h"
+#include "frontend/grammar/grammar.h"
+#include "frontend/grammar/program.h"
+
+namespace flare::frontend::grammar {
+
+// Compiles one schema. All schemas that apply to one value together make one set; a set is compiled
+// once, to a procedure. Confined to one thread; errors: ConstraintError.
+class SchemaCompiler {
+ public:
+  // The schema must outlive the compiler. `check` is called now and then and may throw.
+  SchemaCompiler(ProgramBuilder& builder, const Json& schema, SchemaOptions options,
+                 std::function<void()> check);
+
+  // One value; call once.
+  ProgramBuilder::Part compile();
+  // What was widened: "POINTER: what".
+  const std::vector<std::string>& relaxed() const { return relaxed_; }
+
+ private:
+  using Part = ProgramBuilder::Part;
+  // Schemas that all apply, by address: ascending, without repetition.
+  using Set = std::vector<const Json*>;
+  struct Kinds {
+    static constexpr unsigned kNull = 1, kBool = 2, kInteger = 4, kReal = 8, kString = 16,
+                              kArray = 32, kObject = 64, kAll = 127;
+  };
+  struct Origin {
+    const Json* parent = nullptr;
+    std::string token;
+  };
+  // What one schema says of each kind, checked; pointers into it.
+  struct Keywords {
+    unsigned kinds = Kinds::kAll;
+    std::vector<const Json*> values;  // of enum or const
+    bool has_values = false;
+    const Json* ref = nullptr;  // its target
+    const Json::Array* all_of = nullptr;
+    std::vector<const Json::Array*> any_of;
+    NumberBounds bounds;
+    Lang text = -1;  // patterns, format and length; -1: any
+    bool has_array = false, has_object = false;
+    std::vector<const Json*> prefix;
+    const Json* items = nullptr;
+    uint32_t min_items = 0, max_items = Languages::kInfinite;
+    std::vector<std::pair<std::string, const Json*>> properties;
+    std::vector<std::pair<Lang, const Json*>> patterns;
+    const Json* additional = nullptr;
+    bool closed_by_strict = false;
+    std::vector<std::string> required;
+    std::vector<std::pair<std::string, std::vector<std::string>>> needs;
+    uint32_t min_members = 0, max_members = Languages::kInfinite;
+  };
+
+  // schema_read.cc
+  void survey(const Json& schema);
+  std::string pointer(const Json& node, std::string_view keyword = {}) const;
+  const Keywords& read(const Json& schema);
+  void read_member(const Json& schema, std::string_view key, const Json& value, Keywords& out);
+  bool read_number(const Json& schema, std::string_view key, const Json& value, Keywords& out);
+  bool read_string(const Json& schema, std::string_view key, const Json& value, Keywords& out);
+  bool read_array(const Json& schema, std::string_view key, const Json& value, Keywords& out);
+  bool read_object(const Json& schema, std::string_view key, const Json& value, Keywords& out);
+  bool read_joint(const Json& schema, std::string_view key, const Json& value, Keywords& out);
+  unsigned read_kinds(const Json& schema, const Json& value);
+  Lang read_pattern(const Json& schema, std::string_view key, std::string_view pattern);
+  const Json* resolve(const Json& schema, const std::string& ref);
+  void note(const Json& schema, std::string_view keyword, std::string_view what);
+  bool is_schema(const Json& value) const { return value.is_object() || value.is_bool(); }
+  bool disjoint(const Json& a, const Json& b, int depth);
+  const Json* follow(const Json* schema);
+
+  // schema.cc
+  int32_t procedure(Set set);
+  Set simplified(Set set);
+  std::vector<Set> alternatives(const Set& set);
+  Part compile_set(const Set& set);
+  struct Joint;  // an alternative's keywords together
+  Joint join(const Set& set);
+  void compile_alternative(const Set& set, bool ignore_values, std::vector<Part>& out,
+                           std::vector<Lang>& texts);
+  void compile_values(const Joint& joint, const Set& set, std::vector<Part>& out,
+                      std::vector<Lang>& texts);
+  const Json* schema_of_value(const Json& value);
+  Part array(const Joint& joint);
+  Part object(const Joint& joint);
+  void value_set(const Joint& joint, const std::string& name, Set& out, bool& forbidden);
+  std::vector<ObjectSpec::Others> other_names(const Joint& joint);
+  Part call(Set set) { return builder_.call(procedure(std::move(set))); }
+
+  ProgramBuilder& builder_;
+  Languages& languages_;
+  const Json& root_;
+  const SchemaOptions options_;
+  std::function<void()> check_;
+  std::unordered_map<const Json*, Origin> origins_;
+  std::unordered_map<const Json*, Keywords> keywords_;
+  std::unordered_set<const Json*> reading_;  // whose keywords are being read
+  std::unordered_set<std::string> noted_;
+  std::vector<std::string> relaxed_;
+  std::map<Set, int32_t> procedures_;
+  std::vector<std::pair<Set, int32_t>> todo_;
+  std::deque<Json> made_;  // schemas of enumerated arrays and objects
+  size_t n_alternatives_ = 0;
+  Lang white_;
+};
+
+// Equality of JSON Schema: numbers by value, members in any order.
+bool same_value(const Json& a, const Json& b);
+
+}  // namespace flare::frontend::grammar

@@ -1,0 +1,143 @@
+// Builds the trie of a vocabulary and its slices.
+#include "frontend/grammar/vocabulary.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "frontend/grammar/vocabulary_trie.h"
+#include "frontend/tokenizer/unicode.h"
+
+namespace flare::frontend::grammar {
+namespace {
+
+using Trie = Vocabulary::Trie;
+
+void build_tree(const std::vector<Token>& tokens, std::vector<int32_t> order, Trie& trie) {
+  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    const std::string& x = tokens[static_cast<size_t>(a)].bytes;
+    const std::string& y = tokens[static_cast<size_t>(b)].bytes;
+    return x != y ? x < y : a < b;
+  });
+  trie.all.push(0, 0, 0);
+  trie.first_token = {0};
+  std::string_view previous;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const std::string_view bytes = tokens[static_cast<size_t>(order[i])].bytes;
+    const auto differ = std::mismatch(bytes.begin(), bytes.end(), previous.begin(), previous.end());
+    for (auto at = static_cast<size_t>(differ.first - bytes.begin()); at < bytes.size(); ++at) {
+      trie.all.push(static_cast<uint8_t>(bytes[at]), static_cast<uint8_t>(at + 1),
+                    static_cast<uint32_t>(trie.all.size()));
+      trie.first_token.push_back(static_cast<uint32_t>(i));
+    }
+    previous = bytes;
+  }
+  trie.all.close();
+  trie.first_token.push_back(static_cast<uint32_t>(order.size()));
+  trie.tokens = std::move(order);
+}
+
+// Letters of a token that is whole characters of the set; 0 otherwise.
+uint32_t plain_letters(std::string_view bytes, const CodePointSet& set) {
+  uint32_t n = 0;
+  for (size_t at = 0; at < bytes.size(); ++n) {
+    const tokenizer::Utf8Part part = tokenizer::utf8_part(bytes, at);
+    if (part.kind != tokenizer::Utf8Part::kCharacter ||
+        !contains(set, tokenizer::decode_at(bytes, at).code_point))
+      return 0;
+    at += part.bytes;
+  }
+  return n;
+}
+
+Trie::Slice make_slice(const std::vector<Token>& tokens, const Trie& trie, CodePointSet letters) {
+  Trie::Slice slice{.letters = std::move(letters), .up_to = {}, .rest = {}};
+  std::vector<bool> in_slice(tokens.size());
+  const size_t words = (tokens.size() + 31) / 32;
+  slice.up_to.assign(kSliceLetters + 1, std::vector<uint32_t>(words, 0));
+  for (const int32_t id : trie.tokens) {
+    const auto i = static_cast<size_t>(id);
+    const uint32_t n = plain_letters(tokens[i].bytes, slice.letters);
+    if (n == 0 || n > kSliceLetters) continue;
+    in_slice[i] = true;
+    slice.up_to[n][i / 32] |= 1u << (i % 32);
+  }
+  for (size_t n = 1; n <= kSliceLetters; ++n)
+    for (size_t w = 0; w < words; ++w) slice.up_to[n][w] |= slice.up_to[n - 1][w];
+  // Others that end at or below a node keep it.
+  std::vector<uint32_t> others(trie.tokens.size() + 1, 0);
+  for (size_t k = 0; k < trie.tokens.size(); ++k)
+    others[k + 1] = others[k] + (in_slice[static_cast<size_t>(trie.tokens[k])] ? 0 : 1);
+  for (uint32_t node = 0; node < trie.all.size(); ++node) {
+    const uint32_t first = trie.first_token[node];
+    const uint32_t last = trie.first_token[trie.all.skip[node]];
+    if (node == 0 || others[last] > others[first])
+      slice.rest.push(trie.all.byte[node], trie.all.depth[node], node);
+  }
+  slice.rest.close();
+  return slice;
+}
+
+// A token that ends the turn may stand for a marker too, where a grammar asks for it.
+bool is_marker(const Token& t) {
+  return (t.kind == Token::Kind::kMarker || t.kind == Token::Kind::kEnd) && !t.bytes.empty();
+}
+
+}  // namespace
+
+void Vocabulary::Trie::View::close() {
+  std::vector<uint32_t> open;
+  for (uint32_t i = 0; i < size(); ++i) {
+    while (!open.empty() && depth[open.back()] >= depth[i]) {
+      skip[open.back()] = i;
+      open.pop_back();
+    }
+    open.push_back(i);
+  }
+  for (const uint32_t i : open) skip[i] = static_cast<uint32_t>(size());
+}
+
+Vocabulary::Vocabulary(std::vector<Token> tokens)
+    : tokens_(std::move(tokens)), trie_(std::make_unique<Trie>()) {
+  std::vector<int32_t> in_trie;
+  for (int32_t id = 0; id < size(); ++id) {
+    const Token& t = token(id);
+    switch (t.kind) {
+      case Token::Kind::kText:
+        if (t.bytes.size() > kLongestInTrie)
+          trie_->long_tokens.push_back(id);
+        else if (!t.bytes.empty())
+          in_trie.push_back(id);
+        break;
+      case Token::Kind::kMarker:
+        if (!t.bytes.empty()) markers_.push_back(t.bytes);
+        break;
+      case Token::Kind::kEnd:
+        end_tokens_.push_back(id);
+        if (!t.bytes.empty()) markers_.push_back(t.bytes);
+        break;
+      case Token::Kind::kUnused:
+        break;
+    }
+  }
+  std::sort(markers_.begin(), markers_.end());
+  markers_.erase(std::unique(markers_.begin(), markers_.end()), markers_.end());
+  trie_->markers.resize(markers_.size());
+  for (int32_t id = 0; id < size(); ++id)
+    if (is_marker(token(id)))
+      trie_->markers[static_cast<size_t>(*marker(token(id).bytes))].push_back(id);
+  build_tree(tokens_, std::move(in_trie), *trie_);
+  const CodePointSet plain =
+      intersection(complement({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}), any_code_point());
+  const CodePointSet sets[] = {plain, {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}, {{'a', 'z'}}};
+  for (const CodePointSet& set : sets) trie_->slices.push_back(make_slice(tokens_, *trie_, set));
+}
+
+Vocabulary::~Vocabulary() = default;
+
+std::optional<int32_t> Vocabulary::marker(std::string_view text) const {
+  const auto it = std::lower_bound(markers_.begin(), markers_.end(), text);
+  if (it == markers_.end() || *it != text) return std::nullopt;
+  return static_cast<int32_t>(it - markers_.begin());
+}
+
+}  // namespace flare::frontend::grammar

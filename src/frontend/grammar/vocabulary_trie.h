@@ -1,0 +1,52 @@
+// The bytes of all text tokens as one tree in preorder, and the tokens of whole plain characters.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "frontend/grammar/code_points.h"
+#include "frontend/grammar/vocabulary.h"
+
+namespace flare::frontend::grammar {
+
+// Tokens of more bytes are kept out of the trie and tried one by one.
+inline constexpr size_t kLongestInTrie = 48;
+// Of tokens of more letters than this no slice is made.
+inline constexpr uint32_t kSliceLetters = 32;
+
+struct Vocabulary::Trie {
+  // Nodes in preorder: node i, then what is below it up to skip[i]. Of a part of the trie, `node`
+  // names the node of the whole.
+  struct View {
+    std::vector<uint8_t> byte, depth;
+    std::vector<uint32_t> skip, node;
+    size_t size() const { return byte.size(); }
+    void push(uint8_t b, uint8_t d, uint32_t n) {
+      byte.push_back(b);
+      depth.push_back(d);
+      skip.push_back(0);
+      node.push_back(n);
+    }
+    void close();  // fills skip from depth
+  };
+  View all;  // node 0 is the root
+  // The tokens that end at node i are tokens[first_token[i] .. first_token[i + 1]); those at or
+  // below it end at first_token[skip[i]].
+  std::vector<uint32_t> first_token;
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> long_tokens;
+  std::vector<std::vector<int32_t>> markers;  // ids by number of marker
+
+  // Tokens that are whole characters of `letters` only, at most kSliceLetters of them.
+  struct Slice {
+    CodePointSet letters;
+    std::vector<std::vector<uint32_t>> up_to;  // [n]: mask of those of at most n letters
+    View rest;                                 // all other tokens
+  };
+  std::vector<Slice> slices;  // larger ones first
+
+  bool has_children(uint32_t node) const { return all.skip[node] > node + 1; }
+};
+
+}  // namespace flare::frontend::grammar
