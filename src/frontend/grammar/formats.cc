@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/error.h"
 #include "frontend/grammar/pattern.h"
 
 namespace flare::frontend::grammar {
@@ -15,10 +16,10 @@ const std::string kDate =
     "(?:\\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|"
     "(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|1\\d|2[0-8]))|" +
     kLeapYear + "-02-29)";
-// full-time. A leap second only where it can be: at the end of a day in UTC.
 const std::string kOffset = "(?:[Zz]|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)";
-const std::string kTime = "(?:(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d+)?" + kOffset +
-                          "|23:59:60(?:\\.\\d+)?(?:[Zz]|[+-]00:00))";
+const std::string kFraction = "(?:\\.\\d+)?";
+// full-time without leap seconds.
+const std::string kTime = "(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d" + kFraction + kOffset;
 // RFC 3339 appendix A.
 constexpr std::string_view kDuration =
     "P(?:\\d+W|(?:\\d+D|\\d+M(?:\\d+D)?|\\d+Y(?:\\d+M(?:\\d+D)?)?)"
@@ -34,6 +35,26 @@ constexpr std::string_view kHostname =
     "(?:\\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*";
 // RFC 5321 §4.1.2: dot-string or quoted string; domain or address literal.
 constexpr std::string_view kAtom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
+
+// A leap second only where it can be: at 23:59:60 UTC. Hours and minutes of an offset are paired
+// with those of the local time by two patterns, of which a time has to match both.
+Lang leap_second(Languages& l) {
+  const auto two = [](int value) { return fmt::format("{:02}", value); };
+  std::string hours, minutes;
+  for (int h = 0; h < 24; ++h)
+    // East, local time is 23:59 + offset, which carries unless the offset is whole hours; west, it
+    // is 23:59 - offset, which never borrows.
+    hours += fmt::format("|{}:\\d\\d:60{}(?:\\+(?:{}:00|{}:(?:0[1-9]|[1-5]\\d))|-{}:\\d\\d)",
+                         two(h), kFraction, two((h + 1) % 24), two(h), two(23 - h));
+  for (int m = 0; m < 60; ++m)
+    minutes += fmt::format("|\\d\\d:{}:60{}(?:\\+\\d\\d:{}|-\\d\\d:{})", two(m), kFraction,
+                           two((m + 1) % 60), two(59 - m));
+  const Lang offset =
+      l.both({whole_language(l, hours.substr(1)), whole_language(l, minutes.substr(1))});
+  return l.either({whole_language(l, "23:59:60" + kFraction + "[Zz]"), offset});
+}
+
+Lang full_time(Languages& l) { return l.either({whole_language(l, kTime), leap_second(l)}); }
 
 // RFC 4291 §2.2 with at most one "::", and an IPv4 address as the last two groups.
 std::string ipv6() {
@@ -65,8 +86,8 @@ std::string email() {
 
 std::optional<Lang> format_language(Languages& l, std::string_view format) {
   if (format == "date") return whole_language(l, kDate);
-  if (format == "time") return whole_language(l, kTime);
-  if (format == "date-time") return whole_language(l, kDate + "[Tt]" + kTime);
+  if (format == "time") return full_time(l);
+  if (format == "date-time") return l.concat(whole_language(l, kDate + "[Tt]"), full_time(l));
   if (format == "duration") return whole_language(l, kDuration);
   if (format == "uuid") return whole_language(l, kUuid);
   if (format == "ipv4") return whole_language(l, kIpv4);

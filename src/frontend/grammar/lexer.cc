@@ -452,6 +452,38 @@ uint32_t Lexer::most_letters(Lex lex) const {
   return s.spelling == Spelling::kKey ? Languages::kInfinite : languages_.max_length(s.inner);
 }
 
+bool Lexer::key_may_list(Lex lex, uint8_t byte) const {
+  const State& s = at(lex);
+  if (s.phase != Phase::kPlain || byte == '"' || byte == '\\') return true;
+  const Key& k = keys_[static_cast<size_t>(s.inner)];
+  if (k.node < 0) return false;
+  const auto& children =
+      program_.objects[static_cast<size_t>(k.object)].trie[static_cast<size_t>(k.node)].children;
+  // The least letter that UTF-8 begins with this byte, and the least that it does not.
+  const auto least = [](uint32_t lead) -> CodePoint {
+    if (lead < 0x80) return lead;
+    if (lead < 0xC0) return 0x80;
+    if (lead < 0xE0) return (lead & 0x1F) << 6;
+    if (lead < 0xF0) return (lead & 0x0F) << 12;
+    return (lead & 0x0F) << 18;
+  };
+  const CodePoint end = byte == 0xDF ? 0x800 : byte == 0xEF ? 0x10000 : least(byte + 1u);
+  const auto it = std::lower_bound(children.begin(), children.end(), least(byte),
+                                   [](const auto& x, CodePoint v) { return x.first < v; });
+  return it != children.end() && it->first < end;
+}
+
+int32_t Lexer::any_other_tag(Lex lex) const {
+  const State& s = at(lex);
+  if (s.spelling != Spelling::kKey || (s.phase != Phase::kStart && s.phase != Phase::kPlain))
+    return -1;
+  const Key& k = keys_[static_cast<size_t>(s.inner)];
+  const auto it = std::find(k.others.begin(), k.others.end(), Languages::kEverything);
+  if (it == k.others.end()) return -1;
+  return static_cast<int32_t>(program_.objects[static_cast<size_t>(k.object)].names.size() +
+                              static_cast<size_t>(it - k.others.begin()));
+}
+
 bool Lexer::counts(Lex lex) const {
   const State& s = at(lex);
   return s.spelling == Spelling::kKey || languages_.largest_bound(s.inner) > 1;

@@ -55,6 +55,19 @@ class Lexer {
   // Otherwise it needs one of the listed names that `usable` has.
   bool key_free(Lex lex) const { return at(lex).free; }
   bool key_usable(Lex lex, const ObjectSpec::Bits& usable);
+  // Whether the name so far begins one that the object lists.
+  bool key_listed(Lex lex) const { return keys_[static_cast<size_t>(at(lex).inner)].node >= 0; }
+  // Whether this byte may go on towards a listed name; of some that may not it says so too.
+  bool key_may_list(Lex lex, uint8_t byte) const;
+  // The tag of unlisted names if these may be any, and the leaf is before a name's quote or between
+  // two of its letters; -1 otherwise.
+  int32_t any_other_tag(Lex lex) const;
+  // Whether the leaf is a JSON string of any content, before its quote or between two letters.
+  bool any_string(Lex lex) const {
+    const State& s = at(lex);
+    return s.spelling == Spelling::kJson && s.inner == Languages::kEverything &&
+           (s.phase == Phase::kStart || s.phase == Phase::kPlain);
+  }
   // The character that this byte completes, -1 if none.
   int32_t completed(Lex lex, uint8_t byte) const;
 

@@ -68,6 +68,7 @@ bool Machine::trim(bool always) {
   steps_.clear();
   behind_.clear();
   node_sets_.assign(1, {0});
+  node_set_index_.clear();
   summaries_.clear();
   lexer_.clear();
   if (generation_ > 1) languages_->forget(n_expressions_);

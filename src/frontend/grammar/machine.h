@@ -98,8 +98,9 @@ class Machine {
   struct Summary {
     std::vector<uint32_t> dense;  // mask, or empty
     std::vector<int32_t> sparse;
-    int32_t exits = -1;              // nodes where the leaf may end
-    std::vector<int32_t> uncertain;  // long tokens to be tried
+    const std::vector<uint32_t>* shared = nullptr;  // a mask of the vocabulary, too
+    int32_t exits = -1;                             // nodes where the leaf may end
+    std::vector<uint32_t> uncertain;                // long tokens, by index, to be tried
     std::vector<Exit> keys;
     std::vector<std::pair<Lex, std::vector<int32_t>>> conditional;
   };
@@ -124,11 +125,15 @@ class Machine {
 
   const Summary& summary(Lex lex, int32_t nodes);
   Summary make_summary(Lex lex, int32_t nodes);
+  Summary any_string_summary(Lex lex);
+  Summary open_key_summary(Lex lex, int32_t other_tag);
+  void add_long_tokens(Lex lex, Summary& out);
+  int32_t node_set(std::vector<uint32_t> nodes);
   void warm_leaf(size_t pc);
   void collect(Collect& job, State state, int32_t nodes, bool approximate);
   void collect_key(Collect& job, const Config& config, int32_t nodes, bool approximate);
   void recheck_duplicates(Collect& job, const Config& config, int32_t nodes);
-  void add_tokens(Collect& job, const Summary& s);
+  void add_tokens(Collect& job, const Summary& s, Lex lex);
 
   std::unique_ptr<Languages> languages_;
   Program program_;
@@ -149,6 +154,7 @@ class Machine {
   std::unordered_map<uint64_t, State> steps_;     // state, byte
   std::unordered_map<uint64_t, State> behind_;    // pc or tag, frame
   std::vector<std::vector<uint32_t>> node_sets_;  // 0: the root
+  std::unordered_multimap<uint64_t, int32_t> node_set_index_;
   std::unordered_map<uint64_t, std::unique_ptr<Summary>> summaries_;
 };
 

@@ -2,6 +2,7 @@
 // mask joins the leaves of a state and follows the stack only where a token leaves a leaf.
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "frontend/grammar/machine.h"
 #include "frontend/grammar/vocabulary_trie.h"
@@ -74,10 +75,22 @@ bool Machine::fill_mask(State state, std::span<uint32_t> mask) {
   return std::any_of(mask.begin(), mask.end(), [](uint32_t word) { return word != 0; });
 }
 
-void Machine::add_tokens(Collect& job, const Summary& s) {
+void Machine::add_tokens(Collect& job, const Summary& s, Lex lex) {
   for (size_t w = 0; w < s.dense.size(); ++w) job.mask[w] |= s.dense[w];
+  if (s.shared != nullptr)
+    for (size_t w = 0; w < s.shared->size(); ++w) job.mask[w] |= (*s.shared)[w];
   for (const int32_t token : s.sparse) set_token(job.mask, token);
-  job.retry.insert(job.retry.end(), s.uncertain.begin(), s.uncertain.end());
+  if (s.uncertain.empty()) return;
+  const Trie& trie = vocabulary_.trie();
+  const uint32_t free = lexer_.free_letters(lex, trie.slices[0].letters);
+  const bool no_more = free == lexer_.most_letters(lex);
+  for (const uint32_t n : s.uncertain) {
+    const Trie::LongToken& token = trie.long_tokens[n];
+    if (token.letters > 0 && token.letters <= free)
+      set_token(job.mask, token.id);
+    else if (token.letters == 0 || !no_more)
+      job.retry.push_back(token.id);
+  }
 }
 
 // Adds the tokens whose bytes behind a node of the set are legal in `state`. `approximate`: the
@@ -94,14 +107,14 @@ void Machine::collect(Collect& job, State state, int32_t nodes, bool approximate
       continue;
     }
     const Summary& s = summary(lexer_.clipped(c.lex, kHorizon), nodes);
-    add_tokens(job, s);
+    add_tokens(job, s, c.lex);
     if (s.exits >= 0) collect(job, behind(c), s.exits, approximate);
   }
 }
 
 void Machine::collect_key(Collect& job, const Config& c, int32_t nodes, bool approximate) {
   const Summary& s = summary(c.lex, nodes);
-  add_tokens(job, s);
+  add_tokens(job, s, c.lex);
   const auto data = static_cast<size_t>(frames_[static_cast<size_t>(c.frame)].data);
   const ObjectSpec::Bits usable = object_states_[data].usable;
   const bool has_extras = !object_states_[data].extras.empty();
@@ -179,8 +192,110 @@ const Machine::Summary& Machine::summary(Lex lex, int32_t nodes) {
   return *summaries_.emplace(key, std::move(made)).first->second;
 }
 
+// Sets of the same nodes are one: so is what is learnt of them.
+int32_t Machine::node_set(std::vector<uint32_t> nodes) {
+  if (nodes.empty()) return -1;
+  uint64_t h = nodes.size();
+  for (const uint32_t node : nodes) h = (h ^ node) * 0x9E3779B97F4A7C15, h ^= h >> 29;
+  const auto [first, last] = node_set_index_.equal_range(h);
+  for (auto it = first; it != last; ++it)
+    if (node_sets_[static_cast<size_t>(it->second)] == nodes) return it->second;
+  bytes_ += sizeof(nodes) + nodes.size() * 4 + 48;
+  const auto id = static_cast<int32_t>(node_sets_.size());
+  node_sets_.push_back(std::move(nodes));
+  node_set_index_.emplace(h, id);
+  return id;
+}
+
+void Machine::add_long_tokens(Lex lex, Summary& out) {
+  const Trie& trie = vocabulary_.trie();
+  const bool is_key = lexer_.spelling(lex) == Spelling::kKey;
+  const bool counts = !is_key && lexer_.counts(lex);
+  for (uint32_t n = 0; n < trie.long_tokens.size(); ++n) {
+    const int32_t id = trie.long_tokens[n].id;
+    Lex here = lex;
+    bool leaves = false;
+    for (const char byte : vocabulary_.token(id).bytes) {
+      leaves |= here != lex && lexer_.accepts(here);
+      here = lexer_.step(here, static_cast<uint8_t>(byte));
+      if (here == Lexer::kDead) break;
+    }
+    const bool stays = here != Lexer::kDead;
+    if (stays && (is_key ? lexer_.key_free(here) : !counts))
+      out.sparse.push_back(id);
+    else if (stays || leaves)
+      out.uncertain.push_back(n);
+  }
+}
+
+Machine::Summary Machine::any_string_summary(Lex lex) {
+  const Trie::AnyString& any = vocabulary_.trie().any_string[lexer_.plain(lex) ? 1 : 0];
+  Summary out;
+  out.shared = &any.inside;
+  out.sparse = any.closing;
+  out.exits = node_set(any.exits);
+  add_long_tokens(lex, out);
+  return out;
+}
+
+// Of an object that takes any name: as of any string, but for the few tokens that spell a listed
+// name to its end.
+Machine::Summary Machine::open_key_summary(Lex lex, int32_t other_tag) {
+  const Trie& trie = vocabulary_.trie();
+  const Trie::AnyString& any = trie.any_string[lexer_.plain(lex) ? 1 : 0];
+  Summary out;
+  out.shared = &any.inside;
+  std::unordered_map<int32_t, std::pair<Exit, std::vector<uint32_t>>> listed;
+  std::vector<int32_t> listed_tokens;
+  std::vector<uint32_t> listed_nodes;
+  Lex stack[kLongestInTrie + 1] = {lex};
+  walk(
+      trie.all, 1, static_cast<uint32_t>(trie.all.size()),
+      [&](size_t depth, uint8_t byte) {
+        const Lex before = stack[depth - 1];
+        if (!lexer_.key_listed(before) || !lexer_.key_may_list(before, byte)) return false;
+        stack[depth] = lexer_.step(before, byte);
+        return stack[depth] != Lexer::kDead;
+      },
+      [&](uint32_t node, size_t depth) {
+        const Lex here = stack[depth];
+        if (!lexer_.accepts(here)) return lexer_.key_listed(here);
+        if (lexer_.tag(here) == other_tag) return false;
+        auto& [exit, behind] = listed[lexer_.tag(here)];
+        for (uint32_t t = trie.first_token[node]; t < trie.first_token[node + 1]; ++t) {
+          exit.tokens.push_back(trie.tokens[t]);
+          listed_tokens.push_back(trie.tokens[t]);
+        }
+        if (trie.has_children(node)) {
+          behind.push_back(node);
+          listed_nodes.push_back(node);
+        }
+        return false;
+      });
+  Exit other{.tag = other_tag, .rewritten = any.rewritten};
+  std::sort(listed_tokens.begin(), listed_tokens.end());
+  for (const int32_t token : any.closing)
+    if (!std::binary_search(listed_tokens.begin(), listed_tokens.end(), token))
+      other.tokens.push_back(token);
+  std::vector<uint32_t> nodes;
+  std::set_difference(any.exits.begin(), any.exits.end(), listed_nodes.begin(), listed_nodes.end(),
+                      std::back_inserter(nodes));
+  other.nodes = node_set(std::move(nodes));
+  out.keys.push_back(std::move(other));
+  for (auto& [tag, group] : listed) {
+    group.first.tag = tag;
+    group.first.nodes = node_set(std::move(group.second));
+    out.keys.push_back(std::move(group.first));
+  }
+  add_long_tokens(lex, out);
+  return out;
+}
+
 Machine::Summary Machine::make_summary(Lex lex, int32_t nodes) {
   const Trie& trie = vocabulary_.trie();
+  if (nodes == kRootSet && lexer_.any_string(lex)) return any_string_summary(lex);
+  if (nodes == kRootSet && lexer_.any_other_tag(lex) >= 0)
+    return open_key_summary(lex, lexer_.any_other_tag(lex));
   Summary out;
   std::vector<uint32_t> exits;
   std::unordered_map<int32_t, std::pair<Exit, std::vector<uint32_t>>> keys;
@@ -243,21 +358,7 @@ Machine::Summary Machine::make_summary(Lex lex, int32_t nodes) {
     stack[0] = lex;
     const Trie::View& view = slice ? slice->rest : trie.all;
     run(view, 1, static_cast<uint32_t>(view.size()));
-    const bool counts = lexer_.counts(lex);
-    for (const int32_t id : trie.long_tokens) {
-      Lex here = lex;
-      bool leaves = false;
-      for (const char byte : vocabulary_.token(id).bytes) {
-        leaves |= here != lex && lexer_.accepts(here);
-        here = lexer_.step(here, static_cast<uint8_t>(byte));
-        if (here == Lexer::kDead) break;
-      }
-      const bool stays = here != Lexer::kDead;
-      if (stays && !is_key && !counts)
-        out.sparse.push_back(id);
-      else if (stays || leaves)
-        out.uncertain.push_back(id);
-    }
+    add_long_tokens(lex, out);
   } else {
     const std::vector<uint32_t> members = node_sets_[static_cast<size_t>(nodes)];
     for (const uint32_t node : members) {
@@ -271,16 +372,10 @@ Machine::Summary Machine::make_summary(Lex lex, int32_t nodes) {
     for (const int32_t token : out.sparse) set_token(out.dense, token);
     out.sparse.clear();
   }
-  const auto add_set = [&](std::vector<uint32_t> set) {
-    if (set.empty()) return -1;
-    bytes_ += sizeof(set) + set.size() * 4;
-    node_sets_.push_back(std::move(set));
-    return static_cast<int32_t>(node_sets_.size() - 1);
-  };
-  out.exits = add_set(std::move(exits));
+  out.exits = node_set(std::move(exits));
   for (auto& [tag, group] : keys) {
     group.first.tag = tag;
-    group.first.nodes = add_set(std::move(group.second));
+    group.first.nodes = node_set(std::move(group.second));
     out.keys.push_back(std::move(group.first));
   }
   for (auto& [here, tokens] : conditional) out.conditional.emplace_back(here, std::move(tokens));

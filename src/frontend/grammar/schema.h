@@ -41,6 +41,7 @@ class SchemaCompiler {
   struct Origin {
     const Json* parent = nullptr;
     std::string token;
+    bool value = false;  // inside of enum or const: no schema
   };
   // What one schema says of each kind, checked; pointers into it.
   struct Keywords {

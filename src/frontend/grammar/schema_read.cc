@@ -111,9 +111,10 @@ void SchemaCompiler::survey(const Json& schema) {
   struct Visit {
     const Json* node;
     int depth;
-    bool map;  // its members are schemas by name
+    bool map;    // its members are schemas by name
+    bool value;  // it stands in an enumeration
   };
-  std::vector<Visit> todo = {{&schema, 0, false}};
+  std::vector<Visit> todo = {{&schema, 0, false, false}};
   size_t n_nodes = 0;
   while (!todo.empty()) {
     const Visit v = todo.back();
@@ -126,16 +127,18 @@ void SchemaCompiler::survey(const Json& schema) {
     if (++n_nodes > kMaxNodes)
       throw ConstraintError(kConstraintTooLarge, "", "schema: it has more than {} nodes",
                             kMaxNodes);
-    const auto enter = [&](const Json& child, std::string token, bool map) {
-      origins_[&child] = {v.node, std::move(token)};
-      if (child.is_object() || child.is_array()) todo.push_back({&child, depth, map});
+    const auto enter = [&](const Json& child, std::string token, bool map, bool value) {
+      origins_[&child] = {v.node, std::move(token), value};
+      if (child.is_object() || child.is_array()) todo.push_back({&child, depth, map, value});
     };
     if (v.node->is_object()) {
       for (const auto& [key, child] : v.node->as_object())
-        enter(child, escape_token(key), !v.map && holds(kMaps, key));
+        enter(child, escape_token(key), !v.map && holds(kMaps, key),
+              v.value || (!v.map && (key == "enum" || key == "const")));
     } else if (v.node->is_array()) {
       size_t i = 0;
-      for (const Json& child : v.node->as_array()) enter(child, std::to_string(i++), false);
+      for (const Json& child : v.node->as_array())
+        enter(child, std::to_string(i++), false, v.value);
     }
   }
 }
@@ -465,7 +468,7 @@ const Json* SchemaCompiler::resolve(const Json& schema, const std::string& ref) 
   const Json* at = &root_;
   if (!rest.empty() && rest[0] != '/') {
     for (const auto& [node, origin] : origins_) {
-      if (!node->is_object()) continue;
+      if (!node->is_object() || origin.value) continue;
       const Json* anchor = node->find("$anchor");
       const Json* old = node->find("$id");
       if ((anchor && anchor->is_string() && anchor->as_string() == rest) ||

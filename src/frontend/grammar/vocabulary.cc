@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "frontend/grammar/lexer.h"
 #include "frontend/grammar/vocabulary_trie.h"
 #include "frontend/tokenizer/unicode.h"
 
@@ -77,6 +78,40 @@ Trie::Slice make_slice(const std::vector<Token>& tokens, const Trie& trie, CodeP
   return slice;
 }
 
+// Walks the vocabulary once through a string without constraints.
+Trie::AnyString any_string(const std::vector<Token>& tokens, const Trie& trie, bool open) {
+  Languages languages;
+  const Program program;
+  Lexer lexer(languages, program);
+  const Lex start = lexer.start(Languages::kEverything, Spelling::kJson);
+  Trie::AnyString out;
+  out.inside.assign((tokens.size() + 31) / 32, 0);
+  const auto put = [&](int32_t id) { out.inside[static_cast<size_t>(id) / 32] |= 1u << (id % 32); };
+  Lex stack[kLongestInTrie + 1] = {open ? lexer.step(start, '"') : start};
+  for (uint32_t node = 1; node < trie.all.size();) {
+    const size_t depth = trie.all.depth[node];
+    stack[depth] = lexer.step(stack[depth - 1], trie.all.byte[node]);
+    const uint32_t end = trie.all.skip[node];
+    if (stack[depth] == Lexer::kDead) {
+      node = end;
+      continue;
+    }
+    const bool closed = lexer.accepts(stack[depth]);
+    for (uint32_t t = trie.first_token[node]; t < trie.first_token[node + 1]; ++t)
+      closed ? out.closing.push_back(trie.tokens[t]) : put(trie.tokens[t]);
+    if (!closed) {
+      ++node;
+      continue;
+    }
+    if (trie.has_children(node)) out.exits.push_back(node);
+    for (uint32_t t = trie.first_token[node]; t < trie.first_token[end]; ++t)
+      if (tokens[static_cast<size_t>(trie.tokens[t])].bytes.find('\\') != std::string::npos)
+        out.rewritten.push_back(trie.tokens[t]);
+    node = end;
+  }
+  return out;
+}
+
 // A token that ends the turn may stand for a marker too, where a grammar asks for it.
 bool is_marker(const Token& t) {
   return (t.kind == Token::Kind::kMarker || t.kind == Token::Kind::kEnd) && !t.bytes.empty();
@@ -104,7 +139,7 @@ Vocabulary::Vocabulary(std::vector<Token> tokens)
     switch (t.kind) {
       case Token::Kind::kText:
         if (t.bytes.size() > kLongestInTrie)
-          trie_->long_tokens.push_back(id);
+          trie_->long_tokens.push_back({id, 0});
         else if (!t.bytes.empty())
           in_trie.push_back(id);
         break;
@@ -126,9 +161,12 @@ Vocabulary::Vocabulary(std::vector<Token> tokens)
     if (is_marker(token(id)))
       trie_->markers[static_cast<size_t>(*marker(token(id).bytes))].push_back(id);
   build_tree(tokens_, std::move(in_trie), *trie_);
+  for (const bool open : {false, true})
+    trie_->any_string[open ? 1 : 0] = any_string(tokens_, *trie_, open);
   const CodePointSet plain =
       intersection(complement({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}), any_code_point());
   const CodePointSet sets[] = {plain, {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}, {{'a', 'z'}}};
+  for (Trie::LongToken& t : trie_->long_tokens) t.letters = plain_letters(token(t.id).bytes, plain);
   for (const CodePointSet& set : sets) trie_->slices.push_back(make_slice(tokens_, *trie_, set));
 }
 

@@ -35,7 +35,11 @@ struct Vocabulary::Trie {
   // below it end at first_token[skip[i]].
   std::vector<uint32_t> first_token;
   std::vector<int32_t> tokens;
-  std::vector<int32_t> long_tokens;
+  struct LongToken {
+    int32_t id;
+    uint32_t letters;  // if it is whole characters of the first slice, else 0
+  };
+  std::vector<LongToken> long_tokens;
   std::vector<std::vector<int32_t>> markers;  // ids by number of marker
 
   // Tokens that are whole characters of `letters` only, at most kSliceLetters of them.
@@ -45,6 +49,16 @@ struct Vocabulary::Trie {
     View rest;                                 // all other tokens
   };
   std::vector<Slice> slices;  // larger ones first
+
+  // What may follow where a JSON string of any content begins ([0]: before its quote) or goes on
+  // ([1]): the tokens that stay inside, those that end it, the nodes where others leave it.
+  struct AnyString {
+    std::vector<uint32_t> inside;    // mask
+    std::vector<int32_t> closing;    // tokens whose last byte is the closing quote
+    std::vector<uint32_t> exits;     // nodes of that quote that have children
+    std::vector<int32_t> rewritten;  // of the tokens through the quote, those that hold escapes
+  };
+  std::array<AnyString, 2> any_string;
 
   bool has_children(uint32_t node) const { return all.skip[node] > node + 1; }
 };
