@@ -41,6 +41,7 @@ std::shared_ptr<CompiledGrammar> compile(const Grammar& grammar,
     // The first masks are the dearest: part of them is made here, off the engine's thread.
     const double warm_until = std::min(spent_ms() + limits.warm_ms, limits.timeout_ms * 1.0);
     out->machine_->warm([&] { return spent_ms() > warm_until; });
+    out->machine_->compiled();
   } catch (const Languages::Overflow&) {
     throw ConstraintError(kConstraintTooLarge, "",
                           "constraint: it takes more than {} bytes to compile", limits.max_bytes);
@@ -138,6 +139,7 @@ struct Matcher::Impl {
     const std::lock_guard lock(machine().mutex());
     for (int attempt = 0; attempt < 2; ++attempt) {
       try {
+        machine().begin_operation();
         return work();
       } catch (const Languages::Overflow&) {
         machine().trim(true);

@@ -180,12 +180,20 @@ std::vector<Arc> Languages::negate(const std::vector<Arc>& x) {
 bool Languages::live(Lang a) {
   Memo& m = memo(a);
   if (m.life == Life::kUnknown) {
-    if (node(a).nullable || (!node(a).may_be_dead && a != kNothing))
+    if (node(a).nullable || (!node(a).may_be_dead && a != kNothing) || endless_multiple(a))
       m.life = Life::kLive;
     else
       explore(a);
   }
   return m.life == Life::kLive;
+}
+
+// Multiples among numbers of any length: with enough digits every remainder can be made 0.
+bool Languages::endless_multiple(Lang a) const {
+  const Node& n = node(a);
+  const auto is_multiple = [&](Lang child) { return node(child).op == Op::kMultiple; };
+  return n.op == Op::kBoth && n.max_length == kInfinite &&
+         std::any_of(n.children.begin(), n.children.end(), is_multiple);
 }
 
 // Breadth first until a word ends: everything on the way to it lives. If nothing does, all that was

@@ -121,6 +121,7 @@ class Languages {
   std::vector<Arc> meet(const std::vector<Arc>& x, const std::vector<Arc>& y);
   std::vector<Arc> negate(const std::vector<Arc>& x);
   bool explore(Lang a);
+  bool endless_multiple(Lang a) const;
   Freedom freedom(Lang a, const CodePointSet& set);
 
   std::deque<Node> nodes_;  // references survive growth

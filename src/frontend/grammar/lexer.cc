@@ -484,9 +484,4 @@ int32_t Lexer::any_other_tag(Lex lex) const {
                               static_cast<size_t>(it - k.others.begin()));
 }
 
-bool Lexer::counts(Lex lex) const {
-  const State& s = at(lex);
-  return s.spelling == Spelling::kKey || languages_.largest_bound(s.inner) > 1;
-}
-
 }  // namespace flare::frontend::grammar

@@ -35,6 +35,14 @@ class Lexer {
     return known != kUnknown ? known : compute(lex, byte);
   }
 
+  // The same without room for all steps of the state: for states that are met once.
+  Lex step_once(Lex lex, uint8_t byte) {
+    const State& s = states_[static_cast<size_t>(lex)];
+    if (s.row >= 0) return step(lex, byte);
+    const State copy = s;
+    return next(copy, byte);
+  }
+
   // Whether the leaf may end here, and whether it may go on.
   bool accepts(Lex lex) const { return at(lex).accepts; }
   bool goes_on(Lex lex) const { return at(lex).goes_on; }
@@ -76,8 +84,6 @@ class Lexer {
   // Letters of the set that may follow for sure, and the most that may follow at all.
   uint32_t free_letters(Lex lex, const CodePointSet& set);
   uint32_t most_letters(Lex lex) const;
-  // Whether counters decide what may follow: clipped() is then no judge of long texts.
-  bool counts(Lex lex) const;
 
   size_t bytes() const { return bytes_; }
   void clear();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 
 namespace flare::frontend::grammar {
 namespace {
@@ -45,12 +46,22 @@ Machine::Machine(std::unique_ptr<Languages> languages, Program program,
       max_bytes_(max_bytes),
       n_expressions_(languages_->n_expressions()),
       lexer_(*languages_, program_) {
-  languages_->set_check({});
   languages_->set_limit(languages_->bytes() + 2 * max_bytes);
   trim(true);
 }
 
 Machine::~Machine() = default;
+
+void Machine::compiled() { languages_->set_check({}); }
+
+void Machine::begin_operation() {
+  // Some hundred times what an operation takes: only leaves that multiply without end get there.
+  constexpr auto kLongest = std::chrono::milliseconds(250);
+  const auto deadline = std::chrono::steady_clock::now() + kLongest;
+  languages_->set_check([deadline] {
+    if (std::chrono::steady_clock::now() > deadline) throw Languages::Overflow{};
+  });
+}
 
 size_t Machine::bytes() const { return bytes_ + lexer_.bytes() + languages_->bytes(); }
 
@@ -69,6 +80,7 @@ bool Machine::trim(bool always) {
   behind_.clear();
   node_sets_.assign(1, {0});
   node_set_index_.clear();
+  partitions_.clear();
   summaries_.clear();
   lexer_.clear();
   if (generation_ > 1) languages_->forget(n_expressions_);
@@ -326,7 +338,7 @@ Machine::State Machine::step_uncached(State state, uint8_t byte) {
       step_key(c, byte, kernel, threads);
       continue;
     }
-    const Lex lex = lexer_.step(c.lex, byte);
+    const Lex lex = lexer_.step_once(c.lex, byte);
     if (lex == Lexer::kDead) continue;
     if (lexer_.goes_on(lex)) kernel.push_back({lex, c.pc, c.frame, kNoName});
     if (lexer_.accepts(lex)) threads.push_back({c.pc, c.frame});
@@ -337,7 +349,7 @@ Machine::State Machine::step_uncached(State state, uint8_t byte) {
 
 void Machine::step_key(const Config& c, uint8_t byte, std::vector<Config>& kernel,
                        std::vector<Thread>& threads) {
-  const Lex lex = lexer_.step(c.lex, byte);
+  const Lex lex = lexer_.step_once(c.lex, byte);
   if (lex == Lexer::kDead) return;
   if (lexer_.accepts(lex)) {
     end_name(c, lexer_.tag(lex), c.name, threads);
@@ -366,11 +378,12 @@ bool Machine::end_name(const Config& c, int32_t tag, int32_t name, std::vector<T
   return true;
 }
 
-Machine::State Machine::behind(const Config& c) {
-  const uint64_t key = pair_key(c.pc, c.frame);
+Machine::State Machine::behind(std::vector<Thread> threads) {
+  if (threads.size() > 1) return closure({}, std::move(threads));
+  const uint64_t key = pair_key(threads[0].pc, threads[0].frame);
   const auto known = behind_.find(key);
   if (known != behind_.end()) return known->second;
-  const State state = closure({}, {{c.pc, c.frame}});
+  const State state = closure({}, std::move(threads));
   behind_.emplace(key, state);
   bytes_ += 40;
   return state;

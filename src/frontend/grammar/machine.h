@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -29,6 +30,10 @@ class Machine {
           size_t max_bytes);
   ~Machine();
 
+  // Until this is called the check of the compilation applies.
+  void compiled();
+  // Gives the operation that follows an end: steps and masks throw Languages::Overflow behind it.
+  void begin_operation();
   std::mutex& mutex() { return mutex_; }
   uint64_t generation() const { return generation_; }
   // Forgets if more than the limit is remembered (or always). Whether it did.
@@ -100,7 +105,8 @@ class Machine {
     std::vector<int32_t> sparse;
     const std::vector<uint32_t>* shared = nullptr;  // a mask of the vocabulary, too
     int32_t exits = -1;                             // nodes where the leaf may end
-    std::vector<uint32_t> uncertain;                // long tokens, by index, to be tried
+    std::vector<uint32_t> staying;  // long tokens, by index, that do not leave it but for counters
+    std::vector<int32_t> leaving;   // long tokens to be tried
     std::vector<Exit> keys;
     std::vector<std::pair<Lex, std::vector<int32_t>>> conditional;
   };
@@ -120,7 +126,7 @@ class Machine {
   void step_key(const Config& config, uint8_t byte, std::vector<Config>& kernel,
                 std::vector<Thread>& threads);
   bool end_name(const Config& config, int32_t tag, int32_t name, std::vector<Thread>& threads);
-  State behind(const Config& config);
+  State behind(std::vector<Thread> threads);
   State behind_key(const Config& config, int32_t tag);
 
   const Summary& summary(Lex lex, int32_t nodes);
@@ -129,6 +135,7 @@ class Machine {
   Summary open_key_summary(Lex lex, int32_t other_tag);
   void add_long_tokens(Lex lex, Summary& out);
   int32_t node_set(std::vector<uint32_t> nodes);
+  std::vector<std::pair<int32_t, std::vector<int32_t>>> partition(const std::vector<int32_t>& sets);
   void warm_leaf(size_t pc);
   void collect(Collect& job, State state, int32_t nodes, bool approximate);
   void collect_key(Collect& job, const Config& config, int32_t nodes, bool approximate);
@@ -155,6 +162,7 @@ class Machine {
   std::unordered_map<uint64_t, State> behind_;    // pc or tag, frame
   std::vector<std::vector<uint32_t>> node_sets_;  // 0: the root
   std::unordered_multimap<uint64_t, int32_t> node_set_index_;
+  std::map<std::vector<int32_t>, std::vector<std::pair<int32_t, std::vector<int32_t>>>> partitions_;
   std::unordered_map<uint64_t, std::unique_ptr<Summary>> summaries_;
 };
 

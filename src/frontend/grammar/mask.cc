@@ -80,13 +80,15 @@ void Machine::add_tokens(Collect& job, const Summary& s, Lex lex) {
   if (s.shared != nullptr)
     for (size_t w = 0; w < s.shared->size(); ++w) job.mask[w] |= (*s.shared)[w];
   for (const int32_t token : s.sparse) set_token(job.mask, token);
-  if (s.uncertain.empty()) return;
+  job.retry.insert(job.retry.end(), s.leaving.begin(), s.leaving.end());
+  if (s.staying.empty()) return;
   const Trie& trie = vocabulary_.trie();
+  const bool exact = lexer_.spelling(lex) == Spelling::kKey || lexer_.clipped(lex, kHorizon) == lex;
   const uint32_t free = lexer_.free_letters(lex, trie.slices[0].letters);
   const bool no_more = free == lexer_.most_letters(lex);
-  for (const uint32_t n : s.uncertain) {
+  for (const uint32_t n : s.staying) {
     const Trie::LongToken& token = trie.long_tokens[n];
-    if (token.letters > 0 && token.letters <= free)
+    if (exact || (token.letters > 0 && token.letters <= free))
       set_token(job.mask, token.id);
     else if (token.letters == 0 || !no_more)
       job.retry.push_back(token.id);
@@ -101,6 +103,7 @@ void Machine::collect(Collect& job, State state, int32_t nodes, bool approximate
     return;
   job.seen.emplace_back(state, nodes);
   const std::vector<Config> configs = states_[static_cast<size_t>(state)].configs;
+  std::vector<std::pair<int32_t, Thread>> exits;  // node set, what goes on behind it
   for (const Config& c : configs) {
     if (lexer_.spelling(c.lex) == Spelling::kKey) {
       collect_key(job, c, nodes, approximate);
@@ -108,8 +111,45 @@ void Machine::collect(Collect& job, State state, int32_t nodes, bool approximate
     }
     const Summary& s = summary(lexer_.clipped(c.lex, kHorizon), nodes);
     add_tokens(job, s, c.lex);
-    if (s.exits >= 0) collect(job, behind(c), s.exits, approximate);
+    if (s.exits >= 0) exits.push_back({s.exits, {c.pc, c.frame}});
   }
+  if (exits.empty()) return;
+  std::sort(exits.begin(), exits.end());
+  std::vector<int32_t> sets;
+  for (const auto& [set, thread] : exits)
+    if (sets.empty() || sets.back() != set) sets.push_back(set);
+  // Leaves that end at one node go on together: apart, ambiguous grammars would have no end.
+  for (const auto& [part, members] : partition(sets)) {
+    std::vector<Thread> threads;
+    for (const auto& [set, thread] : exits)
+      if (std::binary_search(members.begin(), members.end(), set)) threads.push_back(thread);
+    collect(job, behind(std::move(threads)), part, approximate);
+  }
+}
+
+// The sets cut into parts of which each node is of the same sets; with these sets.
+std::vector<std::pair<int32_t, std::vector<int32_t>>> Machine::partition(
+    const std::vector<int32_t>& sets) {
+  if (sets.size() == 1) return {{sets[0], sets}};
+  const auto known = partitions_.find(sets);
+  if (known != partitions_.end()) return known->second;
+  std::vector<std::pair<uint32_t, int32_t>> members;
+  for (const int32_t set : sets)
+    for (const uint32_t node : node_sets_[static_cast<size_t>(set)])
+      members.emplace_back(node, set);
+  std::sort(members.begin(), members.end());
+  std::map<std::vector<int32_t>, std::vector<uint32_t>> groups;
+  for (size_t i = 0; i < members.size();) {
+    std::vector<int32_t> of;
+    const uint32_t node = members[i].first;
+    for (; i < members.size() && members[i].first == node; ++i) of.push_back(members[i].second);
+    groups[std::move(of)].push_back(node);
+  }
+  std::vector<std::pair<int32_t, std::vector<int32_t>>> out;
+  for (auto& [of, part] : groups) out.emplace_back(node_set(std::move(part)), of);
+  bytes_ += 64 + 32 * out.size();
+  partitions_.emplace(sets, out);
+  return out;
 }
 
 void Machine::collect_key(Collect& job, const Config& c, int32_t nodes, bool approximate) {
@@ -210,7 +250,6 @@ int32_t Machine::node_set(std::vector<uint32_t> nodes) {
 void Machine::add_long_tokens(Lex lex, Summary& out) {
   const Trie& trie = vocabulary_.trie();
   const bool is_key = lexer_.spelling(lex) == Spelling::kKey;
-  const bool counts = !is_key && lexer_.counts(lex);
   for (uint32_t n = 0; n < trie.long_tokens.size(); ++n) {
     const int32_t id = trie.long_tokens[n].id;
     Lex here = lex;
@@ -221,10 +260,10 @@ void Machine::add_long_tokens(Lex lex, Summary& out) {
       if (here == Lexer::kDead) break;
     }
     const bool stays = here != Lexer::kDead;
-    if (stays && (is_key ? lexer_.key_free(here) : !counts))
-      out.sparse.push_back(id);
+    if (stays && (!is_key || lexer_.key_free(here)))
+      out.staying.push_back(n);
     else if (stays || leaves)
-      out.uncertain.push_back(n);
+      out.leaving.push_back(id);
   }
 }
 

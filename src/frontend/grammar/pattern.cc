@@ -451,6 +451,26 @@ class Resolver {
   Languages& l_;
 };
 
+// Whether the empty word matches: there every anchor holds, in any order.
+bool takes_nothing(const Tree& t) {
+  const auto takes = [](const TreePtr& part) { return takes_nothing(*part); };
+  switch (t.kind) {
+    case Tree::kSet:
+      return false;
+    case Tree::kBegin:
+    case Tree::kEnd:
+    case Tree::kTrue:
+      return true;
+    case Tree::kConcat:
+      return std::all_of(t.parts.begin(), t.parts.end(), takes);
+    case Tree::kChoice:
+      return std::any_of(t.parts.begin(), t.parts.end(), takes);
+    case Tree::kRepeat:
+      return t.min == 0 || takes(t.parts[0]);
+  }
+  return false;
+}
+
 }  // namespace
 
 PatternLanguage search_language(Languages& languages, std::string_view pattern) {
@@ -470,8 +490,9 @@ PatternLanguage search_language(Languages& languages, std::string_view pattern) 
     tail[i] = languages.either(std::move(ways));
   }
   const Lang unanchored_front = languages.concat(Languages::kEverything, tail[2]);
-  const Lang out =
-      tail[3] == tail[2] ? unanchored_front : languages.either({unanchored_front, tail[3]});
+  std::vector<Lang> ways = {unanchored_front, tail[3]};
+  if (takes_nothing(*tree)) ways.push_back(Languages::kEmptyWord);
+  const Lang out = languages.either(std::move(ways));
   return {out, parser.has_lookaround()};
 }
 
@@ -480,7 +501,8 @@ Lang whole_language(Languages& languages, std::string_view pattern) {
   const TreePtr tree = parser.parse();
   if (parser.has_lookaround())
     throw PatternError{PatternError::kUnsupported, 0, "look-around in a pattern of the whole"};
-  return Resolver(languages).variants(*tree)[3];
+  const Lang out = Resolver(languages).variants(*tree)[3];
+  return tree->anchored && takes_nothing(*tree) ? languages.optional(out) : out;
 }
 
 }  // namespace flare::frontend::grammar
