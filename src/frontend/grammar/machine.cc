@@ -401,9 +401,10 @@ Machine::State Machine::behind_key(const Config& c, int32_t tag) {
 }
 
 Machine::State Machine::step_text(State state, std::string_view bytes) {
-  for (const char byte : bytes) {
-    if (state == kDead) break;
-    state = step(state, static_cast<uint8_t>(byte));
+  constexpr size_t kAtOnce = 256;  // of a long prefill each part has the time of a token
+  for (size_t i = 0; i < bytes.size() && state != kDead; ++i) {
+    if (i > 0 && i % kAtOnce == 0) begin_operation();
+    state = step(state, static_cast<uint8_t>(bytes[i]));
   }
   return state;
 }
