@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "base/case_sample_fixture.h"
 #include "frontend/tokenizer/tokenizer_golden.h"
 #include "frontend/tokenizer/word_matcher.h"
 
@@ -98,10 +99,12 @@ std::string difference(std::string_view expression, std::string_view text) {
 }
 
 TEST(WordMatcher, EveryCodePointIsWhatTheEngineTakesItFor) {
+  SampledCases cases(8);
   for (const std::string_view expression : well_known_expressions()) {
     ASSERT_NE(find_word_matcher(expression), nullptr);
     // Alone, between letters, in front of a digit, behind a space.
     for (const char* around : {"{}", "a{}b", " {}1", "A{}\n", "\u4E00{}."}) {
+      if (!cases.next()) continue;
       const std::string_view form = around;
       const size_t gap = form.find("{}");
       std::string text;

@@ -19,7 +19,7 @@ class PieceCache {
 
   // Appends the ids of a piece to `out` and returns true if they are known.
   bool append(std::string_view piece, uint64_t hash, std::vector<int32_t>& out) const {
-    if (entries_.empty()) return false;
+    if (entries_.empty() || piece.empty()) return false;
     const Entry& entry = entries_[hash & (kEntries - 1)];
     if (entry.tag != tag_of(hash) || entry.bytes != piece.size() ||
         std::memcmp(entry.text, piece.data(), piece.size()) != 0)
@@ -28,7 +28,7 @@ class PieceCache {
     return true;
   }
   void put(std::string_view piece, uint64_t hash, std::span<const int32_t> ids) {
-    if (piece.size() > kMaxBytes || ids.size() > kMaxIds) return;
+    if (piece.empty() || ids.empty() || piece.size() > kMaxBytes || ids.size() > kMaxIds) return;
     if (entries_.empty()) entries_.resize(kEntries);
     Entry& entry = entries_[hash & (kEntries - 1)];
     entry.tag = tag_of(hash);
