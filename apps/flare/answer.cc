@@ -1,9 +1,12 @@
 // The event queue over a semaphore, which a signal handler may post, and the lines about an answer.
 #include "flare/answer.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 
 #include "base/error.h"
 
@@ -70,6 +73,39 @@ bool take_interrupt() {
   while (n > 0 && !interrupts.compare_exchange_weak(n, n - 1)) {
   }
   return n > 0;
+}
+
+AnswerPrinter::AnswerPrinter(bool shows_reasoning)
+    : shows_reasoning_(shows_reasoning), dims_(::isatty(STDERR_FILENO) != 0) {}
+
+void AnswerPrinter::print(const server::TextEvent& event) {
+  for (const frontend::OutputEvent& delta : event.deltas) print(delta);
+  if (event.finished) end_reasoning();
+  std::fflush(stdout);
+}
+
+void AnswerPrinter::print(const frontend::OutputEvent& delta) {
+  using Kind = frontend::OutputEvent::Kind;
+  if (delta.kind == Kind::kReasoning) {
+    if (!shows_reasoning_) return;
+    if (!in_reasoning_ && dims_) fmt::print(stderr, "\033[2m");
+    in_reasoning_ = true;
+    fmt::print(stderr, "{}", delta.text);
+    return;
+  }
+  end_reasoning();
+  std::string text = delta.text;
+  if (delta.kind == Kind::kCallStart)
+    text = fmt::format("{}{{\"name\": {}, \"arguments\": ", in_line_ ? "\n" : "",
+                       Json(delta.text).to_text());
+  if (delta.kind == Kind::kCallEnd) text = "}\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (!text.empty()) in_line_ = text.back() != '\n';
+}
+
+void AnswerPrinter::end_reasoning() {
+  if (!std::exchange(in_reasoning_, false)) return;
+  fmt::print(stderr, "{}\n", dims_ ? "\033[0m" : "");
 }
 
 std::string timing_line(const server::TextEvent& last) {

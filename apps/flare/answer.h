@@ -38,6 +38,22 @@ bool pending_interrupt();
 // True once per SIGINT noted.
 bool take_interrupt();
 
+// Prints an answer while it comes: content on stdout, each call there as a line of JSON, reasoning
+// on stderr if `shows_reasoning`, dimmed where that is a terminal.
+class AnswerPrinter {
+ public:
+  explicit AnswerPrinter(bool shows_reasoning);
+  void print(const server::TextEvent& event);
+
+ private:
+  void print(const frontend::OutputEvent& delta);
+  void end_reasoning();
+
+  const bool shows_reasoning_, dims_;
+  bool in_reasoning_ = false;
+  bool in_line_ = false;  // stdout does not stand at the start of a line
+};
+
 // "12 tokens in 0.31 s · prefill 20 tokens, 812.4 tok/s · decode 164.0 tok/s".
 std::string timing_line(const server::TextEvent& last);
 

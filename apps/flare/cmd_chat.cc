@@ -137,9 +137,12 @@ ChatSession::Turn ChatSession::answer(const std::string& text) {
   AnswerQueue queue;
   runtime::Ticket ticket;
   try {
-    std::vector<int32_t> prompt = service_.encode_prompt(service_.render(conversation()));
+    const server::Conversation asked = conversation();
+    const frontend::MarkedText rendered = service_.render(asked);
+    std::vector<int32_t> prompt = service_.encode_prompt(rendered);
     server::GenerateSettings settings = settings_of(flags_.sampling, service_);
-    settings.frontiers = service_.prompt_frontiers(conversation(), prompt);
+    settings.frontiers = service_.prompt_frontiers(asked, prompt);
+    settings.form = service_.answer_form(asked, rendered);
     service_.generate(
         std::move(prompt), std::move(settings),
         [&queue](const server::TextEvent& event) { queue.push(event); }, &ticket);
@@ -148,7 +151,8 @@ ChatSession::Turn ChatSession::answer(const std::string& text) {
     fmt::print(stderr, "error: {}\nhint: /reset begins a new conversation\n", error.message());
     return Turn::kGoOn;
   }
-  std::string reply;
+  frontend::Output output;
+  AnswerPrinter printer(true);
   int interrupts = 0;
   std::optional<server::TextEvent> last;
   while (!last) {
@@ -158,9 +162,8 @@ ChatSession::Turn ChatSession::answer(const std::string& text) {
       ticket.cancel();
       continue;
     }
-    reply += event->text;
-    std::fwrite(event->text.data(), 1, event->text.size(), stdout);
-    std::fflush(stdout);
+    for (const frontend::OutputEvent& delta : event->deltas) append_event(delta, &output);
+    printer.print(*event);
     if (event->finished) last = std::move(event);
   }
   fmt::print("\n");
@@ -169,7 +172,9 @@ ChatSession::Turn ChatSession::answer(const std::string& text) {
   if (last->finished == runtime::FinishReason::kCancelled) fmt::print(stderr, "(stopped)\n");
   if (last->finished == runtime::FinishReason::kContext)
     fmt::print(stderr, "(the context is full; /reset begins a new conversation)\n");
-  turns_.push_back(Json::object({{"role", "assistant"}, {"content", reply}}));
+  Json turn = Json::object({{"role", "assistant"}, {"content", output.content}});
+  if (!output.reasoning.empty()) turn.set("reasoning_content", output.reasoning);
+  turns_.push_back(std::move(turn));
   last_ = std::move(last);
   if (terminal_) fmt::print(stderr, "\n");
   return interrupts > 1 ? Turn::kLeave : Turn::kGoOn;

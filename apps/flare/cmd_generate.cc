@@ -40,15 +40,21 @@ server::Conversation read_messages(const std::string& path, const server::Servic
   return conversation;
 }
 
-std::vector<int32_t> make_prompt(const GenerateFlags& flags, const server::Service& service) {
+// Of a rendered conversation `form` is set.
+std::vector<int32_t> make_prompt(const GenerateFlags& flags, const server::Service& service,
+                                 std::optional<server::AnswerForm>* form) {
   if (flags.tokens) return parse_ids("--tokens", *flags.tokens);
-  if (flags.messages)
-    return service.encode_prompt(service.render(read_messages(*flags.messages, service)));
-  const std::string text = flags.prompt ? *flags.prompt : read_input(*flags.prompt_file);
-  if (flags.raw || !service.has_template()) return service.encode_raw(text);
   server::Conversation conversation;
-  conversation.messages.push_back(Json::object({{"role", "user"}, {"content", text}}));
-  return service.encode_prompt(service.render(conversation));
+  if (flags.messages) {
+    conversation = read_messages(*flags.messages, service);
+  } else {
+    const std::string text = flags.prompt ? *flags.prompt : read_input(*flags.prompt_file);
+    if (flags.raw || !service.has_template()) return service.encode_raw(text);
+    conversation.messages.push_back(Json::object({{"role", "user"}, {"content", text}}));
+  }
+  const frontend::MarkedText rendered = service.render(conversation);
+  *form = service.answer_form(conversation, rendered);
+  return service.encode_prompt(rendered);
 }
 
 std::string joined_ids(const std::vector<int32_t>& ids) {
@@ -57,19 +63,26 @@ std::string joined_ids(const std::vector<int32_t>& ids) {
   return text;
 }
 
-Json result_json(const std::string& text, const std::vector<int32_t>& ids,
+Json result_json(const frontend::Output& output, const std::vector<int32_t>& ids,
                  const server::TextEvent& last) {
   Json list = Json::array();
   for (const int32_t id : ids) list.push_back(id);
   const runtime::Usage& usage = last.usage;
-  return Json::object(
-      {{"text", text},
+  Json result = Json::object(
+      {{"text", output.content},
        {"ids", std::move(list)},
-       {"finish_reason", server::finish_reason_text(*last.finished)},
+       {"finish_reason", server::finish_reason_text(last)},
        {"usage", Json::object({{"prompt_tokens", usage.prompt_tokens},
                                {"completion_tokens", usage.generated_tokens},
                                {"total_tokens", usage.prompt_tokens + usage.generated_tokens}})},
        {"timings", server::timings_json(last)}});
+  if (!output.reasoning.empty()) result.set("reasoning", output.reasoning);
+  if (output.calls.empty()) return result;
+  Json calls = Json::array();
+  for (const frontend::OutputCall& call : output.calls)
+    calls.push_back(Json::object({{"name", call.name}, {"arguments", call.arguments}}));
+  result.set("tool_calls", std::move(calls));
+  return result;
 }
 
 void check_sources(const GenerateFlags& flags) {
@@ -89,30 +102,28 @@ int run(GenerateFlags& flags, const CommonFlags& common) {
   const auto engine = load_model(flags.model, 1, common.verbose > 0);
   server::Service service(*engine);
   server::GenerateSettings settings = settings_of(flags.sampling, service);
-  std::vector<int32_t> prompt = make_prompt(flags, service);
+  std::vector<int32_t> prompt = make_prompt(flags, service, &settings.form);
 
   AnswerQueue queue;
   runtime::Ticket ticket;
   service.generate(
       std::move(prompt), std::move(settings),
       [&queue](const server::TextEvent& event) { queue.push(event); }, &ticket);
-  std::string text;
+  frontend::Output output;
+  AnswerPrinter printer(!common.quiet);
   std::vector<int32_t> ids;
   std::optional<server::TextEvent> last;
   while (!last) {
     auto event = queue.next();
     if (!event) continue;
-    text += event->text;
+    for (const frontend::OutputEvent& delta : event->deltas) append_event(delta, &output);
     ids.insert(ids.end(), event->tokens.begin(), event->tokens.end());
-    if (!common.json && !event->text.empty()) {
-      std::fwrite(event->text.data(), 1, event->text.size(), stdout);
-      std::fflush(stdout);
-    }
+    if (!common.json) printer.print(*event);
     if (event->finished) last = std::move(event);
   }
   check_finished(*last);
   if (common.json) {
-    print_result(common, result_json(text, ids, *last), {});
+    print_result(common, result_json(output, ids, *last), {});
   } else {
     if (!service.has_tokenizer()) fmt::print("{}", joined_ids(ids));
     // A terminal wants its prompt on a line of its own; a pipe gets the answer alone.
@@ -123,7 +134,7 @@ int run(GenerateFlags& flags, const CommonFlags& common) {
   if (flags.stats)
     fmt::print(stderr,
                "finish {} · queue {:.1f} ms · first token {:.1f} ms · context {} of {}\n{}\n",
-               server::finish_reason_text(*last->finished), last->timings.queue_ms,
+               server::finish_reason_text(*last), last->timings.queue_ms,
                last->timings.queue_ms + last->timings.prefill_ms,
                last->usage.prompt_tokens + last->usage.generated_tokens, engine->max_context(),
                runtime::memory_plan_text(engine->memory_plan()));

@@ -66,6 +66,43 @@ class Generate(unittest.TestCase):
         self.assertEqual(result["usage"]["completion_tokens"], len(wanted["greedy_ids"]))
         self.assertIn("predicted_per_second", result["timings"])
 
+    def test_calls_are_lines_of_json(self):
+        wanted = case("How is the weather in Paris?")
+        self.assertIn("<function=get_weather>\n<parameter=city>\nParis\n</parameter>", wanted["text"])
+        with tempfile.TemporaryDirectory() as folder:
+            chat = pathlib.Path(folder, "chat.json")
+            chat.write_text(json.dumps({"messages": wanted["messages"], "tools": wanted["tools"]}))
+            done = flare("generate", "--messages", str(chat), *GREEDY)
+            self.assertEqual(json.loads(done.stdout), {"name": "get_weather", "arguments": {"city": "Paris"}})
+            self.assertTrue(done.stdout.endswith("}\n"))
+            result = json.loads(flare("--json", "generate", "--messages", str(chat), *GREEDY).stdout)["result"]
+        call, = result["tool_calls"]
+        self.assertEqual((call["name"], json.loads(call["arguments"])), ("get_weather", {"city": "Paris"}))
+        self.assertEqual((result["text"], result["finish_reason"]), ("", "tool_calls"))
+
+    def test_reasoning_is_not_the_answer(self):
+        wanted = next(c for c in CASES if c["enable_thinking"])
+        reasoning, content = wanted["text"].removesuffix("<|im_end|>").split("\n</think>\n\n")
+        source = (NANO / "chat_template.jinja").read_text()
+        thinks = source.replace("enable_thinking is defined and enable_thinking", "true")
+        self.assertNotEqual(thinks, source)
+        with tempfile.TemporaryDirectory() as folder:
+            template = pathlib.Path(folder, "thinks.jinja")
+            template.write_text(thinks)
+            words = ["--chat-template", str(template), *GREEDY]
+            ask = ["--prompt", wanted["messages"][0]["content"]]
+            done = flare("generate", *words, *ask)
+            self.assertEqual((done.stdout, done.stderr.splitlines()[0]), (content, reasoning))
+            self.assertEqual(flare("-q", "generate", *words, *ask).stderr, "")
+            result = json.loads(flare("--json", "generate", *words, *ask).stdout)["result"]
+            self.assertEqual((result["reasoning"], result["text"]), (reasoning, content))
+            saved = pathlib.Path(folder, "saved.json")
+            done = flare("chat", *words, stdin=f"{wanted['messages'][0]['content']}\n/save {saved}\n")
+            self.assertEqual(done.stdout, content + "\n")
+            self.assertIn(reasoning, done.stderr)
+            self.assertEqual(json.loads(saved.read_text())["messages"][1],
+                             {"role": "assistant", "content": content, "reasoning_content": reasoning})
+
     def test_exact_stories_are_the_reference_ones(self):
         story = case("Tell me a story about Mia.")
         done = flare("--json", "generate", "--exact", "--prompt", "Tell me a story about Mia.", *GREEDY,

@@ -22,19 +22,113 @@ from flare_process import PATIENCE_S, Server, events
 FLARE = sys.argv.pop(1)
 NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
 USER = [{"role": "user", "content": "Hello!"}]
+WEATHER = [{"type": "function", "function": {"name": "get_weather", "description": "", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}]
 LONG = {"messages": USER, "ignore_eos": True, "max_tokens": 4000, "temperature": 0}
+THINK_END = 2047  # id of </think> in the bundled model
 SMALLEST_MARGIN = 0.3  # below it, rounding may choose another token than the reference
 
 
+def called(name, body, tools):
+    """A call in the model's markup as name and arguments: text where the schema says string, else JSON."""
+    schema = next(t["function"]["parameters"] for t in tools if t["function"]["name"] == name)["properties"]
+    values = dict(re.findall(r"<parameter=(.*?)>\n(.*?)\n</parameter>\n", body, re.DOTALL))
+    return name, {k: v if schema[k]["type"] == "string" else json.loads(v) for k, v in values.items()}
+
+
+def expected_answer(case):
+    """Reasoning, content and calls of a reference text, as clients see them."""
+    text = case["text"].removesuffix("<|im_end|>")
+    reasoning = ""
+    if case["enable_thinking"]:
+        reasoning, text = text.split("\n</think>\n\n")
+    content, *regions = re.split(r"<tool_call>\n", text)
+    calls = []
+    for region in regions:
+        name, body = re.fullmatch(r"<function=(.*?)>\n(.*)</function>\n</tool_call>\n?", region, re.DOTALL).groups()
+        calls.append(called(name, body, case["tools"]))
+    return {"reasoning": reasoning, "content": content, "calls": calls,
+            "finish": "tool_calls" if calls else "stop"}
+
+
 def reference_cases():
-    """Conversations whose greedy answer is certain: (messages, request fields, answer)."""
+    """Conversations whose greedy answer is certain: (messages, request fields, expected answer)."""
     for case in json.loads((NANO / "greedy.json").read_text())["cases"]:
         if min(case["margins"]) < SMALLEST_MARGIN:
             continue
         fields = {"chat_template_kwargs": {"enable_thinking": case["enable_thinking"]}}
         if case["tools"]:
             fields["tools"] = case["tools"]
-        yield case["messages"], fields, case["text"].removesuffix("<|im_end|>")
+        answer = expected_answer(case)
+        reasoned = case["greedy_ids"].index(THINK_END) + 1 if case["enable_thinking"] else 0
+        yield case["messages"], fields, dict(answer, reasoning_tokens=reasoned)
+
+
+def reference_case(question, thinking=False):
+    """The one with that last message."""
+    return next(c for c in reference_cases() if c[0][-1]["content"] == question and
+                c[1]["chat_template_kwargs"]["enable_thinking"] == thinking)
+
+
+def without_tokens(expected):
+    return {k: v for k, v in expected.items() if k != "reasoning_tokens"}
+
+
+def whole_answer(body):
+    """What a whole answer says; its shape is checked on the way."""
+    choice = body["choices"][0]
+    message = choice["message"]
+    calls = message.get("tool_calls", [])
+    assert set(message) - {"reasoning_content", "tool_calls"} == {"role", "content"}, message
+    assert message["role"] == "assistant"
+    assert "tool_calls" not in message or calls, message
+    assert message.get("reasoning_content") != "", message
+    assert (message["content"] is None) <= bool(calls), message
+    for call in calls:
+        assert set(call) == {"id", "type", "function"} and set(call["function"]) == {"name", "arguments"}, call
+        assert re.fullmatch(r"call_\w+", call["id"]) and call["type"] == "function", call
+    assert len({call["id"] for call in calls}) == len(calls), calls
+    return {"reasoning": message.get("reasoning_content", ""), "content": message["content"] or "",
+            "calls": [(c["function"]["name"], c["function"]["arguments"]) for c in calls],
+            "finish": choice["finish_reason"]}
+
+
+def joined_stream(chunks):
+    """The same of the chunks of a stream with one choice."""
+    deltas = [c["choices"][0]["delta"] for c in chunks if c["choices"]]
+    assert deltas[0] == {"role": "assistant", "content": ""}, deltas[0]
+    assert deltas[-1] == {}, deltas[-1]
+    said = {"reasoning": "", "content": "", "calls": []}
+    ids = []
+    kinds = []
+    for delta in deltas[1:-1]:
+        (kind, value), = delta.items()  # one channel each, and no empty keys
+        assert value, delta
+        kinds.append(["reasoning_content", "content", "tool_calls"].index(kind))
+        if kind != "tool_calls":
+            said[kind.removesuffix("_content")] += value
+            continue
+        call, = value
+        if "id" in call:
+            assert call == {"index": len(ids), "id": call["id"], "type": "function",
+                            "function": {"name": call["function"]["name"], "arguments": ""}}, call
+            assert re.fullmatch(r"call_\w+", call["id"])
+            ids.append(call["id"])
+            said["calls"].append((call["function"]["name"], ""))
+        else:
+            assert set(call) == {"index", "function"} and set(call["function"]) == {"arguments"}, call
+            name, arguments = said["calls"][call["index"]]
+            said["calls"][call["index"]] = name, arguments + call["function"]["arguments"]
+    assert kinds == sorted(kinds), kinds
+    assert len(set(ids)) == len(ids), ids
+    finish, = [c["choices"][0]["finish_reason"] for c in chunks if c["choices"] and
+               c["choices"][0]["finish_reason"]]
+    return dict(said, finish=finish)
+
+
+def with_values(answer):
+    """The arguments of complete calls as values."""
+    return dict(answer, calls=[(name, json.loads(arguments)) for name, arguments in answer["calls"]])
 
 
 class Wire(unittest.TestCase):
@@ -51,24 +145,101 @@ class Wire(unittest.TestCase):
             with self.subTest(messages=messages):
                 status, _, body = self.server.chat(messages=messages, temperature=0, **fields)
                 self.assertEqual(status, 200, body)
-                choice = body["choices"][0]
-                self.assertEqual(choice["message"], {"role": "assistant", "content": answer})
-                self.assertEqual(choice["finish_reason"], "stop")
+                self.assertEqual(with_values(whole_answer(body)), without_tokens(answer))
+                self.assertEqual(body["usage"]["completion_tokens_details"],
+                                 {"reasoning_tokens": answer["reasoning_tokens"]})
 
     def test_streams_say_the_same_as_whole_answers(self):
-        for messages, fields, answer in list(reference_cases())[:5]:
+        cases = list(reference_cases())
+        for messages, fields, answer in cases[:5] + [c for c in cases[5:] if c[2]["calls"] or c[2]["reasoning"]]:
             connection, response = self.server.open_stream(messages=messages, temperature=0, **fields)
             self.assertEqual(response.headers["Content-Type"], "text/event-stream; charset=utf-8")
             chunks = list(events(response))
             connection.close()
             self.assertEqual(chunks.pop(), "[DONE]")
-            self.assertEqual(chunks[0]["choices"][0]["delta"], {"role": "assistant", "content": ""})
-            self.assertEqual(chunks[-1]["choices"][0]["delta"], {})
-            self.assertEqual(chunks[-1]["choices"][0]["finish_reason"], "stop")
-            self.assertEqual("".join(c["choices"][0]["delta"].get("content", "") for c in chunks), answer)
+            said = joined_stream(chunks)
+            self.assertEqual(with_values(said), without_tokens(answer))
+            self.assertEqual(said, whole_answer(self.server.chat(messages=messages, temperature=0, **fields)[2]))
             self.assertEqual({c["object"] for c in chunks}, {"chat.completion.chunk"})
             self.assertEqual(len({c["id"] for c in chunks}), 1)
             self.assertFalse(any("usage" in c for c in chunks))
+
+    def stream(self, **fields):
+        connection, response = self.server.open_stream(temperature=0, **fields)
+        chunks = list(events(response))
+        connection.close()
+        self.assertEqual(chunks.pop(), "[DONE]")
+        return chunks
+
+    def test_a_call_and_its_result_make_an_answer(self):
+        """The reference conversation holds this call and its result; here the model makes the call itself."""
+        messages, fields, answer = reference_case('{"temperature": 3, "sky": "cloudy"}')
+        _, _, body = self.server.chat(messages=messages[:1], temperature=0, **fields)
+        self.assertEqual(with_values(whole_answer(body))["calls"], [("get_weather", {"city": "Oslo"})])
+        call = body["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": call["tool_calls"][0]["id"], "content": messages[-1]["content"]}
+        _, _, body = self.server.chat(messages=[messages[0], call, result], temperature=0, **fields)
+        self.assertEqual(whole_answer(body), without_tokens(answer))
+
+    def test_a_call_that_a_limit_cuts_is_no_call_to_run(self):
+        messages, fields, answer = reference_case("What is 125 + 340?")
+        (name, arguments), = answer["calls"]
+        seen = set()
+        for limit in range(1, 30):
+            _, _, body = self.server.chat(messages=messages, temperature=0, max_tokens=limit, **fields)
+            said = whole_answer(body)
+            self.assertEqual(said["finish"], "length")
+            self.assertEqual(said["content"] if said["calls"] else "", "")
+            for got_name, piece in said["calls"]:
+                self.assertEqual(got_name, name)
+                self.assertTrue(json.dumps(arguments).replace(" ", "").startswith(piece.replace(" ", "")), piece)
+                seen.add(piece)
+            if limit in (3, 12, 20):
+                self.assertEqual(joined_stream(self.stream(messages=messages, max_tokens=limit, **fields)), said)
+        self.assertGreater(len(seen), 3, seen)
+
+    def test_stop_strings_match_content_alone(self):
+        messages, fields, answer = reference_case("How is the weather in Paris?")
+        _, _, body = self.server.chat(messages=messages, temperature=0, stop=["Paris", "<function"], **fields)
+        self.assertEqual(with_values(whole_answer(body)), without_tokens(answer))
+        messages, fields, answer = reference_case("What is the capital of Spain?", thinking=True)
+        _, _, body = self.server.chat(messages=messages, temperature=0, stop=["Madrid"], **fields)
+        said = whole_answer(body)
+        self.assertEqual(said["reasoning"], answer["reasoning"])
+        self.assertIn("Madrid", said["reasoning"])
+        self.assertEqual(said["content"], answer["content"].split("Madrid")[0])
+        self.assertEqual(body["choices"][0]["stop_reason"], "Madrid")
+
+    def test_reasoning_can_be_left_out(self):
+        messages, fields, answer = reference_case("What is 12 + 30?", thinking=True)
+        fields["include_reasoning"] = False
+        _, _, body = self.server.chat(messages=messages, temperature=0, **fields)
+        self.assertEqual(body["choices"][0]["message"], {"role": "assistant", "content": answer["content"]})
+        self.assertEqual(body["usage"]["completion_tokens_details"]["reasoning_tokens"], answer["reasoning_tokens"])
+        chunks = self.stream(messages=messages, stream_options={"include_usage": True}, **fields)
+        self.assertEqual(joined_stream(chunks), dict(without_tokens(answer), reasoning=""))
+        self.assertEqual(chunks[-1]["usage"]["completion_tokens_details"]["reasoning_tokens"],
+                         answer["reasoning_tokens"])
+
+    def test_reasoning_that_is_cut_stays_reasoning(self):
+        messages, fields, answer = reference_case("What is 12 + 30?", thinking=True)
+        _, _, body = self.server.chat(messages=messages, temperature=0, max_tokens=5, **fields)
+        said = whole_answer(body)
+        self.assertEqual((said["content"], said["finish"]), ("", "length"))
+        self.assertTrue(said["reasoning"] and answer["reasoning"].startswith(said["reasoning"]), said)
+        self.assertEqual(body["usage"]["completion_tokens_details"]["reasoning_tokens"], 5)
+
+    def test_no_tools_and_no_choice_of_them_are_as_if_unsaid(self):
+        messages, fields, answer = reference_case("Spell apple.")
+        for extra in ({}, {"tool_choice": "none"}, {"tools": []}, {"tools": [], "tool_choice": "none"},
+                      {"tools": WEATHER, "tool_choice": "none"}):
+            with self.subTest(extra=extra):
+                status, _, body = self.server.chat(messages=messages, temperature=0, **fields, **extra)
+                self.assertEqual(status, 200, body)
+                self.assertEqual(whole_answer(body), without_tokens(answer))
+                # joined_stream takes no delta with an empty list of calls.
+                self.assertEqual(joined_stream(self.stream(messages=messages, **fields, **extra)),
+                                 without_tokens(answer))
 
     def test_the_usage_chunk_is_last_and_only_when_asked(self):
         connection, response = self.server.open_stream(messages=USER, n=2, stream_options={"include_usage": True})
@@ -94,7 +265,7 @@ class Wire(unittest.TestCase):
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertEqual([a["choices"][0]["message"]["content"] for a in answers], [c[2] for c in cases])
+        self.assertEqual([with_values(whole_answer(a)) for a in answers], [without_tokens(c[2]) for c in cases])
 
     def test_a_conversation_is_not_read_again(self):
         """The bundled model has recurrent state, so this needs snapshots as well as pages."""

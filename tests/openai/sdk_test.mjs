@@ -49,6 +49,74 @@ test("the stream class puts the answer together", async () => {
   assert.ok(deltas.length > 1);
 });
 
+const tools = [{
+  type: "function",
+  function: {
+    name: "get_weather",
+    description: "",
+    parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+  },
+}];
+
+test("a tool is called and its result answered, whole and streamed", async () => {
+  const asked = ask("How is the weather in Oslo?").messages;
+  const request = { model, temperature: 0, tools };
+  const whole = await client.chat.completions.create({ ...request, messages: asked });
+  const streamed = await client.chat.completions.stream({ ...request, messages: asked }).finalChatCompletion();
+  for (const answer of [whole, streamed]) {
+    const { message, finish_reason } = answer.choices[0];
+    assert.equal(finish_reason, "tool_calls");
+    assert.equal(message.tool_calls.length, 1);
+    const [call] = message.tool_calls;
+    assert.equal(call.function.name, "get_weather");
+    assert.deepEqual(JSON.parse(call.function.arguments), { city: "Oslo" });
+    const content = '{"temperature": 3, "sky": "cloudy"}';
+    const messages = [...asked, message, { role: "tool", tool_call_id: call.id, content }];
+    const last = await client.chat.completions.create({ ...request, messages });
+    assert.equal(last.choices[0].message.content, "It is cloudy in Oslo with 3 degrees.");
+    assert.equal(last.choices[0].finish_reason, "stop");
+  }
+});
+
+test("the SDK runs a tool by itself", async () => {
+  const cities = [];
+  const runner = client.chat.completions.runTools({
+    ...ask("How is the weather in Oslo?"),
+    stream: true,
+    tools: [{
+      type: "function",
+      function: {
+        ...tools[0].function,
+        parse: JSON.parse,
+        function: ({ city }) => {
+          cities.push(city);
+          return '{"temperature": 3, "sky": "cloudy"}';
+        },
+      },
+    }],
+  });
+  assert.equal(await runner.finalContent(), "It is cloudy in Oslo with 3 degrees.");
+  assert.deepEqual(cities, ["Oslo"]);
+});
+
+test("reasoning comes beside the answer", async () => {
+  const stream = await client.chat.completions.create({
+    ...ask("What is 12 + 30?"),
+    chat_template_kwargs: { enable_thinking: true },
+    stream: true,
+    stream_options: { include_usage: true },
+  });
+  const said = { reasoning_content: "", content: "" };
+  let usage = null;
+  for await (const chunk of stream) {
+    if (chunk.usage) usage = chunk.usage;
+    for (const { delta } of chunk.choices)
+      for (const key of Object.keys(said)) said[key] += delta[key] ?? "";
+  }
+  assert.deepEqual(said, { reasoning_content: "12 plus 30 makes 42.", content: "12 + 30 = 42" });
+  assert.ok(usage.completion_tokens_details.reasoning_tokens > 5);
+});
+
 test("models", async () => {
   const names = [];
   for await (const one of client.models.list()) names.push(one.id);

@@ -10,8 +10,10 @@ using frontend::OutputEnd;
 using frontend::OutputEvent;
 
 AnswerGate::AnswerGate(const frontend::Tokenizer& tokenizer, std::vector<std::string> stop,
-                       const frontend::OutputParserSettings& settings)
+                       const frontend::OutputParserSettings& settings,
+                       std::shared_ptr<const frontend::ToolSet> tools)
     : tokenizer_(tokenizer),
+      tools_(std::move(tools)),
       decoder_(tokenizer, /*skip_special_tokens=*/false),
       parser_(settings),
       stop_(std::move(stop)) {}

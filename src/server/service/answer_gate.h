@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,10 @@ namespace flare::server {
 // held text has passed it (B093). Confined to the engine thread.
 class AnswerGate : public runtime::OutputGate {
  public:
-  // The tokenizer and what `settings` points at outlive the gate.
+  // The tokenizer and what `settings` points at outlive the gate; `tools`, if given, is kept alive.
   AnswerGate(const frontend::Tokenizer& tokenizer, std::vector<std::string> stop,
-             const frontend::OutputParserSettings& settings);
+             const frontend::OutputParserSettings& settings,
+             std::shared_ptr<const frontend::ToolSet> tools = nullptr);
 
   Verdict preview(std::span<const int32_t> offered) override;
   void commit(int kept) override;
@@ -40,6 +42,7 @@ class AnswerGate : public runtime::OutputGate {
   void release_content(std::string_view text);
 
   const frontend::Tokenizer& tokenizer_;
+  const std::shared_ptr<const frontend::ToolSet> tools_;
   frontend::StreamDecoder decoder_;
   frontend::OutputParser parser_;
   std::vector<std::string> stop_;

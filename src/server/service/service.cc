@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "server/service/answer_gate.h"
 #include "server/service/text_gate.h"
 
 namespace flare::server {
@@ -18,29 +19,61 @@ uint64_t random_seed() {
   return (static_cast<uint64_t>(random()) << 32 | random()) >> 1;  // fits a signed 64-bit field
 }
 
+using Kind = frontend::OutputEvent::Kind;
+
+// The end of a prompt that shows how an answer begins: more than any template writes behind the
+// last message.
+constexpr size_t kPromptTail = 4096;
+
 // Binds a gate (owned by the engine's request) to the sink of one answer.
 class Answer {
  public:
-  Answer(TextGate* gate, TextSink sink) : gate_(gate), sink_(std::move(sink)) {}
+  Answer(TextSink sink, std::vector<int32_t> end_ids)
+      : sink_(std::move(sink)), end_ids_(std::move(end_ids)) {}
+  // At most one of them; without either the answer is tokens alone.
+  void read_with(TextGate* gate) { text_gate_ = gate; }
+  void read_with(AnswerGate* gate) { answer_gate_ = gate; }
 
   void on_event(const runtime::Event& event) {
     TextEvent out;
     out.tokens.assign(event.tokens.begin(), event.tokens.end());
-    if (gate_) out.text = event.finished ? gate_->finish() : gate_->take();
     if (event.finished) {
       out.finished = event.finished;
       out.usage = event.usage;
       out.timings = event.timings;
       out.error = event.error;
       out.stop_id = event.stop_id;
-      if (gate_) out.stop_string = gate_->matched();
     }
-    if (!out.text.empty() || !out.tokens.empty() || out.finished) sink_(out);
+    if (text_gate_) read_text(event, &out);
+    if (answer_gate_) read_answer(event, &out);
+    if (!out.deltas.empty() || !out.tokens.empty() || out.finished) sink_(out);
   }
 
  private:
-  TextGate* gate_;
+  void read_text(const runtime::Event& event, TextEvent* out) {
+    std::string text = event.finished ? text_gate_->finish() : text_gate_->take();
+    if (!text.empty()) out->deltas.push_back({.kind = Kind::kContent, .text = std::move(text)});
+    if (event.finished) out->stop_string = text_gate_->matched();
+  }
+
+  void read_answer(const runtime::Event& event, TextEvent* out) {
+    if (!event.finished) {
+      out->deltas = answer_gate_->take();
+      return;
+    }
+    const bool natural = event.finished == runtime::FinishReason::kStopId &&
+                         std::ranges::find(end_ids_, event.stop_id) != end_ids_.end();
+    out->deltas =
+        answer_gate_->finish(natural ? frontend::OutputEnd::kNatural : frontend::OutputEnd::kCut);
+    out->stop_string = answer_gate_->matched();
+    out->called = natural && answer_gate_->has_complete_call();
+    out->reasoning_tokens = answer_gate_->reasoning_tokens();
+  }
+
+  TextGate* text_gate_ = nullptr;
+  AnswerGate* answer_gate_ = nullptr;
   TextSink sink_;
+  const std::vector<int32_t> end_ids_;  // those by which the model ends an answer
 };
 
 }  // namespace
@@ -63,6 +96,9 @@ Service::Service(runtime::Engine& engine) : engine_(engine) {
     template_ = frontend::Template::parse(*block.chat_template, source + ": chat template");
   if (block.tool_template)
     tool_template_ = frontend::Template::parse(*block.tool_template, source + ": tool template");
+  if (!block.tool_format.empty()) format_ = frontend::find_format(block.tool_format);
+  if (!block.reasoning_format.empty())
+    reasoning_ = frontend::find_reasoning_format(block.reasoning_format);
   ::malloc_trim(0);  // parsing takes more than its result, and the engine is to keep to its plan
 }
 
@@ -107,6 +143,22 @@ frontend::MarkedText Service::render(const Conversation& conversation) const {
 
 std::vector<int32_t> Service::encode_prompt(const frontend::MarkedText& rendered) const {
   return tokenizer().encode(rendered);
+}
+
+std::optional<AnswerForm> Service::answer_form(const Conversation& conversation,
+                                               const frontend::MarkedText& rendered) const {
+  if (!format_ && !reasoning_) return std::nullopt;
+  AnswerForm form;
+  form.tools = std::make_shared<frontend::ToolSet>(
+      conversation.tools.is_array() ? frontend::ToolSet::from_json(conversation.tools)
+                                    : frontend::ToolSet());
+  // A continued message may be long, and its header stands before it.
+  const std::string& text = rendered.text();
+  const bool continued = conversation.continuation != frontend::Continuation::kNone;
+  form.prompt_tail =
+      continued || text.size() < kPromptTail ? text : text.substr(text.size() - kPromptTail);
+  form.continues_reasoning = conversation.continuation == frontend::Continuation::kReasoning;
+  return form;
 }
 
 std::vector<uint32_t> Service::prompt_frontiers(const Conversation& conversation,
@@ -163,15 +215,26 @@ runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettin
   request.constraint = std::move(settings.constraint);
   request.cache_salt = std::move(settings.cache_salt);
   request.frontiers = std::move(settings.frontiers);
-  TextGate* gate = nullptr;
-  if (tokenizer_) {
-    request.sampling.id_limit = tokenizer_->id_limit();
-    auto owned = std::make_unique<TextGate>(*tokenizer_, std::move(settings.stop));
-    gate = owned.get();
-    request.gate = std::move(owned);
-  }
-  request.on_event = [answer = std::make_shared<Answer>(gate, std::move(sink))](
-                         const runtime::Event& event) { answer->on_event(event); };
+  auto answer = std::make_shared<Answer>(std::move(sink), engine_.model().frontend.stop_ids);
+  const auto use = [&](auto gate) {
+    answer->read_with(gate.get());
+    request.gate = std::move(gate);
+  };
+  if (tokenizer_) request.sampling.id_limit = tokenizer_->id_limit();
+  if (tokenizer_ && settings.form)
+    use(std::make_unique<AnswerGate>(
+        *tokenizer_, std::move(settings.stop),
+        frontend::OutputParserSettings{.format = format_,
+                                       .reasoning = reasoning_,
+                                       .tools = settings.form->tools.get(),
+                                       .prompt_tail = settings.form->prompt_tail,
+                                       .continues_reasoning = settings.form->continues_reasoning},
+        settings.form->tools));
+  else if (tokenizer_)
+    use(std::make_unique<TextGate>(*tokenizer_, std::move(settings.stop)));
+  request.on_event = [answer = std::move(answer)](const runtime::Event& event) {
+    answer->on_event(event);
+  };
   return engine_.submit(std::move(request), ticket);
 }
 
@@ -182,10 +245,11 @@ void make_greedy_if_asked(runtime::SamplingSettings* settings) {
   settings->top_p = 1;
 }
 
-std::string_view finish_reason_text(runtime::FinishReason reason) {
+std::string_view finish_reason_text(const TextEvent& last) {
   using runtime::FinishReason;
-  switch (reason) {
+  switch (last.finished.value_or(FinishReason::kFailed)) {
     case FinishReason::kStopId:
+      return last.called ? "tool_calls" : "stop";
     case FinishReason::kStopped:
       return "stop";
     case FinishReason::kLength:

@@ -12,6 +12,7 @@
 
 #include "base/json/json.h"
 #include "frontend/messages/prompt.h"
+#include "frontend/output/parser.h"
 #include "frontend/template/template.h"
 #include "frontend/tokenizer/tokenizer.h"
 #include "runtime/engine.h"
@@ -30,6 +31,13 @@ struct Conversation {
 // What the model's template does with conversations that published ones treat differently.
 using TemplateTraits = frontend::ConversationRules;
 
+// What a prompt decides about how its answer is read: where reasoning and calls may stand.
+struct AnswerForm {
+  std::shared_ptr<const frontend::ToolSet> tools;  // declared ones, possibly none
+  std::string prompt_tail;                         // end of the rendered prompt (serving.md S5.1)
+  bool continues_reasoning = false;                // the prompt ends inside a block (S4.8)
+};
+
 struct GenerateSettings {
   runtime::SamplingSettings sampling;
   uint32_t max_tokens = UINT32_MAX;
@@ -37,17 +45,22 @@ struct GenerateSettings {
   std::vector<int32_t> stop_ids;  // besides the model's
   bool ignore_stop_ids = false;
   std::unique_ptr<runtime::Constraint> constraint;
+  // Of a rendered conversation, see answer_form(). Without it all text of the answer is content.
+  std::optional<AnswerForm> form;
   std::string cache_salt;           // requests of different salts share no prefix
   std::vector<uint32_t> frontiers;  // prompt_frontiers() of the prompt
 };
 
 // One piece of an answer. The last one has `finished`.
 struct TextEvent {
-  std::string text;             // valid UTF-8, may be empty
+  // Reasoning, content and calls in the order of the answer; neighbours of one kind are joined.
+  std::vector<frontend::OutputEvent> deltas;
   std::vector<int32_t> tokens;  // newly generated ids that stay in the answer
   std::optional<runtime::FinishReason> finished;
-  std::string stop_string;  // kStopped: the one that matched
-  int32_t stop_id = -1;     // kStopId: the id
+  bool called = false;            // the model ended its answer behind a complete call
+  uint64_t reasoning_tokens = 0;  // of the whole answer, in the last event
+  std::string stop_string;        // kStopped: the one that matched
+  int32_t stop_id = -1;           // kStopId: the id
   runtime::Usage usage;
   runtime::Timings timings;
   std::string error;
@@ -76,6 +89,10 @@ class Service {
   // The rendered prompt. Errors: kInvalid (no template; template errors with line and cause).
   frontend::MarkedText render(const Conversation& conversation) const;
   std::vector<int32_t> encode_prompt(const frontend::MarkedText& rendered) const;
+  // How the answer to a rendered conversation is read; nullopt for a model without formats of
+  // reasoning and calls.
+  std::optional<AnswerForm> answer_form(const Conversation& conversation,
+                                        const frontend::MarkedText& rendered) const;
   // Where in the prompt of a conversation a later one may leave it (serving.md S10.3), in tokens,
   // ascending: behind system message and tools, before the last user turn, behind the last message,
   // since later turns may render what follows otherwise. Empty where the engine keeps no prefixes.
@@ -94,12 +111,14 @@ class Service {
   std::optional<frontend::Tokenizer> tokenizer_;
   std::optional<frontend::Template> template_;
   std::optional<frontend::Template> tool_template_;
+  const frontend::Format* format_ = nullptr;              // of calls; null: the model has none
+  const frontend::ReasoningFormat* reasoning_ = nullptr;  // the same
 };
 
 // Both spellings of greedy (temperature at most 1e-4, top_p 0) become the sampler's one.
 void make_greedy_if_asked(runtime::SamplingSettings* settings);
 
-// "stop", "length", … as OpenAI's finish_reason.
-std::string_view finish_reason_text(runtime::FinishReason reason);
+// "stop", "tool_calls", "length", … as OpenAI's finish_reason, of a last event.
+std::string_view finish_reason_text(const TextEvent& last);
 
 }  // namespace flare::server

@@ -15,12 +15,14 @@
 namespace flare::server {
 namespace {
 
+using frontend::OutputEvent;
 using runtime::Admission;
 using runtime::FinishReason;
+using Kind = OutputEvent::Kind;
 
-std::string fresh_id() {
+std::string fresh_id(std::string_view prefix) {
   static thread_local std::mt19937_64 random{std::random_device{}()};
-  return fmt::format("chatcmpl-{:016x}{:016x}", random(), random());
+  return fmt::format("{}{:016x}{:016x}", prefix, random(), random());
 }
 
 // Why an answer ended, where OpenAI's word does not tell: a stop string, an id, or a limit.
@@ -40,12 +42,13 @@ Json stop_reason(const TextEvent& event, const std::vector<int32_t>& stop_ids) {
   }
 }
 
-Json usage_json(const runtime::Usage& usage) {
+Json usage_json(const runtime::Usage& usage, uint64_t reasoning_tokens) {
   return Json::object(
       {{"prompt_tokens", usage.prompt_tokens},
        {"completion_tokens", usage.generated_tokens},
        {"total_tokens", usage.prompt_tokens + usage.generated_tokens},
-       {"prompt_tokens_details", Json::object({{"cached_tokens", usage.cached_tokens}})}});
+       {"prompt_tokens_details", Json::object({{"cached_tokens", usage.cached_tokens}})},
+       {"completion_tokens_details", Json::object({{"reasoning_tokens", reasoning_tokens}})}});
 }
 
 ApiError admission_error(Admission admission) {
@@ -68,9 +71,10 @@ class ChatAnswer {
       : exchange_(std::move(exchange)),
         stream_(request.stream),
         include_usage_(request.include_usage),
+        include_reasoning_(request.include_reasoning),
         timings_(request.timings),
         stop_ids_(request.settings.stop_ids),
-        id_(fresh_id()),
+        id_(fresh_id("chatcmpl-")),
         model_(std::move(model)),
         created_(std::time(nullptr)),
         choices_(static_cast<size_t>(request.n)) {}
@@ -92,6 +96,7 @@ class ChatAnswer {
         own.stop = settings.stop;
         own.cache_salt = settings.cache_salt;
         own.frontiers = settings.frontiers;
+        own.form = settings.form;
         own.stop_ids = settings.stop_ids;
         own.ignore_stop_ids = settings.ignore_stop_ids;
         const Admission admission = service.generate(
@@ -111,7 +116,8 @@ class ChatAnswer {
 
  private:
   struct Choice {
-    std::string text;
+    frontend::Output output;            // of a whole answer
+    std::vector<std::string> call_ids;  // one for each call
     std::optional<TextEvent> last;
   };
 
@@ -128,21 +134,58 @@ class ChatAnswer {
       return fail({500, "engine_failed", "the engine failed: " + event.error, {}});
     if (event.finished == FinishReason::kCancelled)
       return fail({503, "server_draining", "the server is shutting down", {}});
-    if (stream_) {
-      if (!event.text.empty())
-        send(chunk(choice_json(index, "delta", Json::object({{"content", event.text}}))));
-    } else {
-      choices_[index].text += event.text;
-    }
+    for (const OutputEvent& delta : event.deltas) on_delta(index, delta);
     if (!event.finished) return;
     choices_[index].last = event;
     if (stream_) send_finish(index, event);
     if (++n_finished_ == choices_.size()) complete();
   }
 
+  void on_delta(size_t index, const OutputEvent& delta) {
+    Choice& choice = choices_[index];
+    if (delta.kind == Kind::kReasoning && !include_reasoning_) return;
+    if (delta.kind == Kind::kCallStart) choice.call_ids.push_back(fresh_id("call_"));
+    if (!stream_) return append_event(delta, &choice.output);
+    if (delta.kind == Kind::kCallEnd) return;
+    send(chunk(choice_json(index, "delta", delta_json(delta, choice.call_ids))));
+  }
+
+  // Reasoning, content, the head of a call or a piece of its arguments (serving.md S2.6).
+  static Json delta_json(const OutputEvent& delta, const std::vector<std::string>& call_ids) {
+    if (delta.kind == Kind::kReasoning) return Json::object({{"reasoning_content", delta.text}});
+    if (delta.kind == Kind::kContent) return Json::object({{"content", delta.text}});
+    Json call = Json::object({{"index", delta.call}});
+    if (delta.kind == Kind::kCallStart) {
+      call.set("id", call_ids[static_cast<size_t>(delta.call)]);
+      call.set("type", "function");
+      call.set("function", Json::object({{"name", delta.text}, {"arguments", ""}}));
+    } else {
+      call.set("function", Json::object({{"arguments", delta.text}}));
+    }
+    return Json::object({{"tool_calls", Json::array({std::move(call)})}});
+  }
+
+  static Json message_json(const Choice& choice) {
+    const frontend::Output& output = choice.output;
+    Json message = Json::object({{"role", "assistant"}});
+    if (!output.reasoning.empty()) message.set("reasoning_content", output.reasoning);
+    const bool only_calls = output.content.empty() && !output.calls.empty();
+    message.set("content", only_calls ? Json() : Json(output.content));
+    if (output.calls.empty()) return message;
+    Json calls = Json::array();
+    for (size_t i = 0; i < output.calls.size(); ++i)
+      calls.push_back(
+          Json::object({{"id", choice.call_ids[i]},
+                        {"type", "function"},
+                        {"function", Json::object({{"name", output.calls[i].name},
+                                                   {"arguments", output.calls[i].arguments}})}}));
+    message.set("tool_calls", std::move(calls));
+    return message;
+  }
+
   void send_finish(size_t index, const TextEvent& event) {
     Json choice = choice_json(index, "delta", Json::object());
-    choice.set("finish_reason", finish_reason_text(*event.finished));
+    choice.set("finish_reason", finish_reason_text(event));
     choice.set("stop_reason", stop_reason(event, stop_ids_));
     Json last = chunk(std::move(choice));
     if (timings_) last.set("timings", timings_json(event));
@@ -154,7 +197,7 @@ class ChatAnswer {
     if (stream_) {
       if (include_usage_) {
         Json last = envelope("chat.completion.chunk", Json::array());
-        last.set("usage", usage_json(total_usage()));
+        last.set("usage", usage_json(total_usage(), reasoning_tokens()));
         send(last);
       }
       exchange_->write("data: [DONE]\n\n");
@@ -163,14 +206,13 @@ class ChatAnswer {
     Json choices = Json::array();
     for (size_t i = 0; i < choices_.size(); ++i) {
       const TextEvent& event = *choices_[i].last;
-      Json choice = choice_json(
-          i, "message", Json::object({{"role", "assistant"}, {"content", choices_[i].text}}));
-      choice.set("finish_reason", finish_reason_text(*event.finished));
+      Json choice = choice_json(i, "message", message_json(choices_[i]));
+      choice.set("finish_reason", finish_reason_text(event));
       choice.set("stop_reason", stop_reason(event, stop_ids_));
       choices.push_back(std::move(choice));
     }
     Json body = envelope("chat.completion", std::move(choices));
-    body.set("usage", usage_json(total_usage()));
+    body.set("usage", usage_json(total_usage(), reasoning_tokens()));
     if (timings_) body.set("timings", timings_json(*choices_[0].last));
     exchange_->respond(200, "application/json", body.to_text(), headers_);
   }
@@ -207,9 +249,14 @@ class ChatAnswer {
       total.generated_tokens += choices_[i].last->usage.generated_tokens;
     return total;
   }
+  uint64_t reasoning_tokens() const {
+    uint64_t n = 0;
+    for (const Choice& choice : choices_) n += choice.last->reasoning_tokens;
+    return n;
+  }
 
   const std::shared_ptr<http::Exchange> exchange_;
-  const bool stream_, include_usage_, timings_;
+  const bool stream_, include_usage_, include_reasoning_, timings_;
   const std::vector<int32_t> stop_ids_;
   const std::string id_, model_;
   const int64_t created_;
@@ -220,7 +267,9 @@ class ChatAnswer {
   bool over_ = false;
 };
 
-std::vector<int32_t> encoded_prompt(const Service& service, const Conversation& conversation) {
+// The prompt's ids; what it decides about the answer goes to `settings`.
+std::vector<int32_t> encoded_prompt(const Service& service, const Conversation& conversation,
+                                    GenerateSettings* settings) {
   if (!service.has_template() || !service.has_tokenizer())
     throw ApiError{400,
                    "capability_unavailable",
@@ -229,7 +278,9 @@ std::vector<int32_t> encoded_prompt(const Service& service, const Conversation& 
                    {}};
   std::vector<int32_t> prompt;
   try {
-    prompt = service.encode_prompt(service.render(conversation));
+    const frontend::MarkedText rendered = service.render(conversation);
+    prompt = service.encode_prompt(rendered);
+    settings->form = service.answer_form(conversation, rendered);
   } catch (const Error& error) {
     throw ApiError{400, "template_error", error.message(), "messages"};
   } catch (const frontend::MessageError& error) {
@@ -243,6 +294,7 @@ std::vector<int32_t> encoded_prompt(const Service& service, const Conversation& 
                                "context holds {}",
                                prompt.size(), service.max_context()),
                    "messages"};
+  settings->frontiers = service.prompt_frontiers(conversation, prompt);
   return prompt;
 }
 
@@ -274,8 +326,7 @@ void chat_completions(Service& service, const Json& body, const std::string& mod
   }
   headers.emplace_back("x-flare-seed",
                        fmt::format("{}", static_cast<int64_t>(request.settings.sampling.seed)));
-  std::vector<int32_t> prompt = encoded_prompt(service, request.conversation);
-  request.settings.frontiers = service.prompt_frontiers(request.conversation, prompt);
+  std::vector<int32_t> prompt = encoded_prompt(service, request.conversation, &request.settings);
   auto answer = std::make_shared<ChatAnswer>(std::move(exchange), request, model);
   ChatAnswer::start(answer, service, std::move(prompt), request.settings, std::move(headers));
 }

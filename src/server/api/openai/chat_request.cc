@@ -25,11 +25,11 @@ constexpr std::string_view kNames[] = {
     "model", "messages", "max_completion_tokens", "max_tokens", "stop", "n", "stream",
     "stream_options", "tools", "tool_choice", "parallel_tool_calls", "response_format",
     "chat_template_kwargs", "continue_final_message", "add_generation_prompt", "enable_thinking",
-    "reasoning_effort", "prediction", "timings",
+    "reasoning_effort", "prediction", "timings", "include_reasoning",
     // no effect
     "cache_salt", "session", "prompt_cache_key", "metadata", "user", "safety_identifier",
     "service_tier", "verbosity", "prompt_cache_retention", "prompt_cache_options", "cache_prompt",
-    "priority", "include_reasoning",
+    "priority",
     // refused unless neutral
     "store", "modalities", "functions", "function_call", "best_of", "audio", "web_search_options",
     "moderation", "chat_template", "logprobs", "top_logprobs", "prompt_logprobs",
@@ -226,6 +226,7 @@ ChatRequest read_chat_request(const Json& body, const Service& service) {
     request.include_usage =
         Fields(*options, "stream_options.").boolean("include_usage").value_or(false);
   request.timings = fields.boolean("timings").value_or(false);
+  request.include_reasoning = fields.boolean("include_reasoning").value_or(true);
   read_limits(fields, &request.settings);
   read_sampling(fields, service, &request.settings);
   read_format(fields);

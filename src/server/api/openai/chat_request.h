@@ -15,6 +15,7 @@ struct ChatRequest {
   int n = 1;
   bool stream = false;
   bool include_usage = false;
+  bool include_reasoning = true;
   bool timings = false;
   std::vector<std::string> ignored;  // top-level names that nothing here knows
 };
