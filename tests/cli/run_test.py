@@ -241,6 +241,56 @@ class Wire(unittest.TestCase):
                 self.assertEqual(joined_stream(self.stream(messages=messages, **fields, **extra)),
                                  without_tokens(answer))
 
+    def call_of(self, messages, **fields):
+        """The calls of an answer, the same whole and streamed."""
+        status, _, body = self.server.chat(messages=messages, temperature=0, max_tokens=200, **fields)
+        self.assertEqual(status, 200, body)
+        said = whole_answer(body)
+        self.assertEqual(joined_stream(self.stream(messages=messages, max_tokens=200, **fields)), said)
+        return with_values(said)
+
+    def test_a_required_call_is_made_whatever_is_said(self):
+        tools = reference_case("What is 125 + 340?")[1]["tools"]
+        for choice in ("required", {"type": "function", "function": {"name": "add"}},
+                       {"type": "function", "name": "get_weather"},
+                       {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [
+                           {"type": "function", "function": {"name": "add"}}]}}):
+            with self.subTest(choice=choice):
+                said = self.call_of(USER, tools=tools, tool_choice=choice)
+                self.assertEqual((said["finish"], said["content"]), ("tool_calls", ""))
+                named = re.findall("add|get_weather", str(choice))
+                for name, arguments in said["calls"]:
+                    self.assertIn(name, named or ["add", "get_weather"])
+                    kinds = {"city": str} if name == "get_weather" else {"a": (int, float), "b": (int, float)}
+                    self.assertEqual(set(arguments), set(kinds))
+                    for key, value in arguments.items():
+                        self.assertIsInstance(value, kinds[key])
+                self.assertGreaterEqual(len(said["calls"]), 1)
+                if "type" in choice and choice["type"] == "function":
+                    self.assertEqual(len(said["calls"]), 1)
+
+    def test_reasoning_is_free_before_a_required_call(self):
+        messages, fields, answer = reference_case("What is the capital of Spain?", thinking=True)
+        said = self.call_of(messages, tools=WEATHER, tool_choice="required", **fields)
+        self.assertNotEqual(said["reasoning"], "")
+        self.assertEqual((said["content"], said["finish"]), ("", "tool_calls"))
+        self.assertEqual(said["calls"][0][0], "get_weather")
+
+    def test_at_most_one_call_unless_they_may_be_parallel(self):
+        said = self.call_of(USER, tools=WEATHER, tool_choice="required", parallel_tool_calls=False)
+        self.assertEqual(len(said["calls"]), 1)
+
+    def test_strict_tools_hold_a_call_to_their_schema(self):
+        question = [{"role": "user", "content": "How is the weather in Paris?"}]
+        self.assertEqual(self.call_of(question, tools=WEATHER)["calls"], [("get_weather", {"city": "Paris"})])
+        tools = json.loads(json.dumps(WEATHER))
+        function = tools[0]["function"]
+        function["parameters"]["properties"]["city"]["enum"] = ["Oslo", "Rome"]
+        function["strict"] = True
+        (name, arguments), = self.call_of(question, tools=tools, parallel_tool_calls=False)["calls"]
+        self.assertEqual(name, "get_weather")
+        self.assertIn(arguments["city"], ["Oslo", "Rome"])
+
     def test_the_usage_chunk_is_last_and_only_when_asked(self):
         connection, response = self.server.open_stream(messages=USER, n=2, stream_options={"include_usage": True})
         chunks = list(events(response))
@@ -352,7 +402,21 @@ class Wire(unittest.TestCase):
             ({"tools": [{"type": "function"}]}, 400, "missing_field", "tools[0].function"),
             ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, 400, "invalid_value",
              "tools[0].function.name"),
-            ({"tools": [tool], "tool_choice": "required"}, 400, "unsupported_parameter", "tool_choice"),
+            ({"tools": [tool], "tool_choice": "sometimes"}, 400, "invalid_value", "tool_choice"),
+            ({"tools": [tool], "tool_choice": 1}, 400, "invalid_type", "tool_choice"),
+            ({"tool_choice": "required"}, 400, "invalid_tool_choice", "tool_choice"),
+            ({"tools": [tool], "tool_choice": {"type": "function", "name": "g"}}, 400, "invalid_tool_choice",
+             "tool_choice"),
+            ({"tools": [tool], "tool_choice": {"type": "custom", "name": "f"}}, 400, "invalid_value",
+             "tool_choice.type"),
+            ({"tools": [tool], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"name": "g"}]}},
+             400, "invalid_tool_choice", "tool_choice"),
+            ({"tools": [tool], "tool_choice": "required", "ignore_eos": True}, 400, "conflicting_parameters",
+             "ignore_eos"),
+            ({"tools": [{"type": "function", "function": {"name": "f", "strict": True, "parameters": {
+                "type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}}}]},
+             400, "invalid_tool_schema", "tools"),
+            ({"include_reasoning": "no"}, 400, "invalid_type", "include_reasoning"),
             ({"tools": [tool], "tool_choice": {"type": "function", "function": {"name": "g"}}}, 400,
              "invalid_tool_choice", "tool_choice"),
             ({"chat_template_kwargs": {"messages": []}}, 400, "invalid_value", "chat_template_kwargs.messages"),

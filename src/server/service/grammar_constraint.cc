@@ -32,6 +32,10 @@ void GrammarConstraint::advance(int32_t token) {
   if (n_illegal_ > 0 || !matcher_.advance(token)) ++n_illegal_;
 }
 
+void GrammarConstraint::advance_text(std::string_view text) {
+  if (n_illegal_ > 0 || !matcher_.advance_text(text)) ++n_illegal_;
+}
+
 void GrammarConstraint::rollback(int n) {
   const int illegal = std::min(n, n_illegal_);
   n_illegal_ -= illegal;

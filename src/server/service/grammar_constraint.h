@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "frontend/grammar/compiled_grammar.h"
 #include "frontend/tokenizer/tokenizer.h"
@@ -24,6 +25,8 @@ class GrammarConstraint : public runtime::Constraint {
   bool fill_mask(std::span<uint32_t> mask) override;
   // A token that is not legal leaves nothing legal behind it, until it is rolled back.
   void advance(int32_t token) override;
+  // The same for text, as one advance.
+  void advance_text(std::string_view text);
   void rollback(int n) override;
 
  private:

@@ -8,7 +8,10 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "server/service/answer_gate.h"
+#include "server/service/grammar_constraint.h"
+#include "server/service/reasoning_constraint.h"
 #include "server/service/text_gate.h"
 
 namespace flare::server {
@@ -24,6 +27,8 @@ using Kind = frontend::OutputEvent::Kind;
 // The end of a prompt that shows how an answer begins: more than any template writes behind the
 // last message.
 constexpr size_t kPromptTail = 4096;
+
+constexpr size_t kCachedGrammars = 64;
 
 // Binds a gate (owned by the engine's request) to the sink of one answer.
 class Answer {
@@ -157,8 +162,48 @@ std::optional<AnswerForm> Service::answer_form(const Conversation& conversation,
   const bool continued = conversation.continuation != frontend::Continuation::kNone;
   form.prompt_tail =
       continued || text.size() < kPromptTail ? text : text.substr(text.size() - kPromptTail);
+  form.continues = continued;
   form.continues_reasoning = conversation.continuation == frontend::Continuation::kReasoning;
   return form;
+}
+
+frontend::OutputParserSettings Service::parser_settings(const AnswerForm& form) const {
+  return {.format = format_,
+          .reasoning = reasoning_,
+          .tools = form.tools.get(),
+          .prompt_tail = form.prompt_tail,
+          .continues_reasoning = form.continues_reasoning};
+}
+
+std::shared_ptr<frontend::grammar::CompiledGrammar> Service::tool_grammar(
+    const AnswerForm& form, const frontend::ToolChoice& choice) const {
+  if (!format_ || form.tools->empty()) return nullptr;
+  if (format_->channels && form.continues) return nullptr;
+  std::call_once(grammars_once_, [this] {
+    grammars_ = std::make_unique<frontend::grammar::GrammarCache>(
+        make_vocabulary(tokenizer(), engine_.model().frontend.stop_ids), kCachedGrammars);
+  });
+  frontend::grammar::Grammar grammar;
+  const frontend::ToolConstraint made = tool_constraint(grammar, *format_, *form.tools, choice);
+  grammar.set_root(made.answer);
+  for (const std::string& what : made.loosened) log_info("not enforced: {}", what);
+  return grammars_->get(grammar);
+}
+
+std::unique_ptr<runtime::Constraint> Service::make_constraint(
+    const GenerateSettings& settings) const {
+  if (!settings.grammar) return nullptr;
+  auto answer = std::make_unique<GrammarConstraint>(settings.grammar);
+  // Messages of channel forms are part of the grammar, those to the model itself too.
+  if (!settings.form || !reasoning_ || reasoning_->close.empty() || format_->channels)
+    return answer;
+  const bool inside = frontend::OutputParser(parser_settings(*settings.form)).in_reasoning();
+  const bool silent =
+      engine_.model().frontend.reasoning.prompt == frontend::ReasoningPrompt::kSilent;
+  if (!inside && (!silent || settings.form->continues)) return answer;
+  using Start = AfterReasoning::Start;
+  return std::make_unique<AfterReasoning>(
+      *tokenizer_, *reasoning_, inside ? Start::kInside : Start::kMayOpen, std::move(answer));
 }
 
 std::vector<uint32_t> Service::prompt_frontiers(const Conversation& conversation,
@@ -212,7 +257,7 @@ runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettin
       settings.ignore_stop_ids ? std::vector<int32_t>{} : engine_.model().frontend.stop_ids;
   request.stop_ids.insert(request.stop_ids.end(), settings.stop_ids.begin(),
                           settings.stop_ids.end());
-  request.constraint = std::move(settings.constraint);
+  request.constraint = make_constraint(settings);
   request.cache_salt = std::move(settings.cache_salt);
   request.frontiers = std::move(settings.frontiers);
   auto answer = std::make_shared<Answer>(std::move(sink), engine_.model().frontend.stop_ids);
@@ -222,14 +267,8 @@ runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettin
   };
   if (tokenizer_) request.sampling.id_limit = tokenizer_->id_limit();
   if (tokenizer_ && settings.form)
-    use(std::make_unique<AnswerGate>(
-        *tokenizer_, std::move(settings.stop),
-        frontend::OutputParserSettings{.format = format_,
-                                       .reasoning = reasoning_,
-                                       .tools = settings.form->tools.get(),
-                                       .prompt_tail = settings.form->prompt_tail,
-                                       .continues_reasoning = settings.form->continues_reasoning},
-        settings.form->tools));
+    use(std::make_unique<AnswerGate>(*tokenizer_, std::move(settings.stop),
+                                     parser_settings(*settings.form), settings.form->tools));
   else if (tokenizer_)
     use(std::make_unique<TextGate>(*tokenizer_, std::move(settings.stop)));
   request.on_event = [answer = std::move(answer)](const runtime::Event& event) {

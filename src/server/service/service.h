@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,7 +12,9 @@
 #include <vector>
 
 #include "base/json/json.h"
+#include "frontend/grammar/compiled_grammar.h"
 #include "frontend/messages/prompt.h"
+#include "frontend/output/constraint.h"
 #include "frontend/output/parser.h"
 #include "frontend/template/template.h"
 #include "frontend/tokenizer/tokenizer.h"
@@ -35,6 +38,7 @@ using TemplateTraits = frontend::ConversationRules;
 struct AnswerForm {
   std::shared_ptr<const frontend::ToolSet> tools;  // declared ones, possibly none
   std::string prompt_tail;                         // end of the rendered prompt (serving.md S5.1)
+  bool continues = false;                          // the prompt ends within an answer (S4.8)
   bool continues_reasoning = false;                // the prompt ends inside a block (S4.8)
 };
 
@@ -44,7 +48,8 @@ struct GenerateSettings {
   std::vector<std::string> stop;  // stop strings, each nonempty
   std::vector<int32_t> stop_ids;  // besides the model's
   bool ignore_stop_ids = false;
-  std::unique_ptr<runtime::Constraint> constraint;
+  // What the answer may be, behind its reasoning; null: anything.
+  std::shared_ptr<frontend::grammar::CompiledGrammar> grammar;
   // Of a rendered conversation, see answer_form(). Without it all text of the answer is content.
   std::optional<AnswerForm> form;
   std::string cache_salt;           // requests of different salts share no prefix
@@ -93,6 +98,12 @@ class Service {
   // reasoning and calls.
   std::optional<AnswerForm> answer_form(const Conversation& conversation,
                                         const frontend::MarkedText& rendered) const;
+  bool has_tool_format() const { return format_ != nullptr; }
+  // What an answer with tools may be (serving.md S6.8); what is not enforced is logged. Null if the
+  // model has no format of calls, or no tools are declared, or the prompt ends within a message of
+  // a channel form. Errors: ConstraintError. Any thread.
+  std::shared_ptr<frontend::grammar::CompiledGrammar> tool_grammar(
+      const AnswerForm& form, const frontend::ToolChoice& choice) const;
   // Where in the prompt of a conversation a later one may leave it (serving.md S10.3), in tokens,
   // ascending: behind system message and tools, before the last user turn, behind the last message,
   // since later turns may render what follows otherwise. Empty where the engine keeps no prefixes.
@@ -107,12 +118,17 @@ class Service {
                               runtime::Ticket* ticket);
 
  private:
+  frontend::OutputParserSettings parser_settings(const AnswerForm& form) const;
+  std::unique_ptr<runtime::Constraint> make_constraint(const GenerateSettings& settings) const;
+
   runtime::Engine& engine_;
   std::optional<frontend::Tokenizer> tokenizer_;
   std::optional<frontend::Template> template_;
   std::optional<frontend::Template> tool_template_;
   const frontend::Format* format_ = nullptr;              // of calls; null: the model has none
   const frontend::ReasoningFormat* reasoning_ = nullptr;  // the same
+  mutable std::once_flag grammars_once_;  // the vocabulary takes time and memory: made when asked
+  mutable std::unique_ptr<frontend::grammar::GrammarCache> grammars_;
 };
 
 // Both spellings of greedy (temperature at most 1e-4, top_p 0) become the sampler's one.

@@ -97,6 +97,7 @@ class ChatAnswer {
         own.cache_salt = settings.cache_salt;
         own.frontiers = settings.frontiers;
         own.form = settings.form;
+        own.grammar = settings.grammar;
         own.stop_ids = settings.stop_ids;
         own.ignore_stop_ids = settings.ignore_stop_ids;
         const Admission admission = service.generate(
@@ -298,6 +299,33 @@ std::vector<int32_t> encoded_prompt(const Service& service, const Conversation& 
   return prompt;
 }
 
+// What the tools of a request make of its answer (serving.md S6.8). Framing alone is given up
+// where it cannot be had; what a request asks for is not.
+void constrain(const Service& service, ChatRequest* request) {
+  GenerateSettings& settings = request->settings;
+  if (!request->tool_choice || !settings.form || settings.max_tokens == 0) return;
+  const frontend::ToolChoice& choice = *request->tool_choice;
+  const bool asked = choice.mode != frontend::ToolChoice::Mode::kAuto ||
+                     std::ranges::any_of(settings.form->tools->tools(), &frontend::Tool::strict) ||
+                     !choice.parallel || !choice.names.empty();
+  if (settings.ignore_stop_ids) {
+    if (!asked) return;
+    throw ApiError{400, "conflicting_parameters",
+                   "'ignore_eos' and a constraint on tool calls exclude each other", "ignore_eos"};
+  }
+  try {
+    settings.grammar = service.tool_grammar(*settings.form, choice);
+  } catch (const frontend::grammar::ConstraintError& error) {
+    if (asked) throw ApiError{400, std::string(error.wire_code()), error.message(), "tools"};
+    log_warn("tool calls are not constrained: {}", error.message());
+  }
+  if (!settings.grammar && choice.mode != frontend::ToolChoice::Mode::kAuto &&
+      service.has_tool_format())
+    throw ApiError{400, "constraint_prefill_mismatch",
+                   "a call cannot begin within the message that the prompt ends with",
+                   "tool_choice"};
+}
+
 // Names for a header line: printable ASCII, bounded however many there are.
 std::string header_list(const std::vector<std::string>& names) {
   constexpr size_t kMaxBytes = 512;
@@ -327,6 +355,7 @@ void chat_completions(Service& service, const Json& body, const std::string& mod
   headers.emplace_back("x-flare-seed",
                        fmt::format("{}", static_cast<int64_t>(request.settings.sampling.seed)));
   std::vector<int32_t> prompt = encoded_prompt(service, request.conversation, &request.settings);
+  constrain(service, &request);
   auto answer = std::make_shared<ChatAnswer>(std::move(exchange), request, model);
   ChatAnswer::start(answer, service, std::move(prompt), request.settings, std::move(headers));
 }

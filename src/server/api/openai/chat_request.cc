@@ -12,6 +12,8 @@
 namespace flare::server {
 namespace {
 
+using ToolMode = frontend::ToolChoice::Mode;
+
 constexpr int kMaxChoices = 8;
 constexpr size_t kMaxTools = 512;
 constexpr size_t kMaxToolName = 128;
@@ -95,38 +97,78 @@ void check_tool(const Json& tool, const std::string& path) {
   if (name->empty() || !std::ranges::all_of(*name, is_legal))
     fields.wrong_value("name", quote(*name), "letters, digits and _.:-");
   fields.object("parameters");
+  fields.boolean("strict");
   fields.text("description", std::numeric_limits<size_t>::max());
 }
 
-// True if the request declares a tool of that name.
-bool declares(const Json* tools, const Json* name) {
-  if (!tools || !name) return false;
-  return std::ranges::any_of(tools->as_array(), [&](const Json& tool) {
-    return *tool.find("function")->find("name") == *name;
-  });
+// The name in {"function": {"name": …}} or {"name": …}; it must be a declared one.
+std::string chosen_name(const Json& choice, const Json* tools, const std::string& path) {
+  const Json* function = choice.is_object() ? choice.find("function") : nullptr;
+  const Json* name = function && function->is_object() ? function->find("name")
+                     : choice.is_object()              ? choice.find("name")
+                                                       : nullptr;
+  const auto has_name = [&](const Json& tool) { return tool.at("function").at("name") == *name; };
+  if (!name || !tools || std::ranges::none_of(tools->as_array(), has_name))
+    fail("invalid_tool_choice", "tool_choice",
+         fmt::format("'{}' names {}, which 'tools' does not declare", path,
+                     name ? quote(name->to_text()) : "nothing"));
+  return name->as_string();
 }
 
-void read_tools(const Fields& fields, Conversation* conversation) {
+ToolMode read_mode(const Fields& fields, std::string_view name, const std::string& mode,
+                   const std::string& expected) {
+  if (mode != "auto" && mode != "required") fields.wrong_value(name, quote(mode), expected);
+  return mode == "required" ? ToolMode::kRequired : ToolMode::kAuto;
+}
+
+// Both shapes of a named function, and of a list of allowed ones.
+frontend::ToolChoice read_choice_object(const Json& choice, const Json* tools) {
+  const Fields fields(choice, "tool_choice.");
+  const std::string type = fields.text("type", kMaxToolName).value_or("");
+  if (type == "function")
+    return {.mode = ToolMode::kNamed, .names = {chosen_name(choice, tools, "tool_choice")}};
+  if (type != "allowed_tools") fields.wrong_value("type", quote(type), "function or allowed_tools");
+  const Json* wrapped = fields.object("allowed_tools");
+  const Fields inner(wrapped ? *wrapped : choice,
+                     wrapped ? "tool_choice.allowed_tools." : "tool_choice.");
+  frontend::ToolChoice allowed;
+  allowed.mode = read_mode(inner, "mode", inner.text("mode", kMaxToolName).value_or("auto"),
+                           "auto or required");
+  const Json* list = inner.array("tools", 1, kMaxTools);
+  if (!list)
+    fail("missing_field", "tool_choice.tools", "'tool_choice' allows tools, but lists none");
+  for (const Json& tool : list->as_array())
+    allowed.names.push_back(chosen_name(tool, tools, "tool_choice.tools"));
+  return allowed;
+}
+
+void read_tools(const Fields& fields, const Service& service, ChatRequest* request) {
   const Json* tools = fields.array("tools", 0, kMaxTools);
   for (size_t i = 0; tools && i < tools->as_array().size(); ++i)
     check_tool(tools->as_array()[i], fmt::format("tools[{}]", i));
-  fields.boolean("parallel_tool_calls");
-  const Json* choice = fields.find("tool_choice");
-  if (choice && choice->is_object()) {
-    const Json* function = choice->find("function");
-    const Json* name = function ? function->find("name") : choice->find("name");
-    if (choice->find("type") && *choice->find("type") == Json("function") && !declares(tools, name))
-      fail("invalid_tool_choice", "tool_choice",
-           fmt::format("'tool_choice' names {}, which 'tools' does not declare",
-                       name ? quote(name->to_text()) : "nothing"));
-    fields.refuse("tool_choice");
+  const bool parallel = fields.boolean("parallel_tool_calls").value_or(true);
+  const Json* given = fields.find("tool_choice");
+  frontend::ToolChoice choice;
+  if (given && given->is_object()) {
+    choice = read_choice_object(*given, tools);
+  } else if (given) {
+    if (!given->is_string()) fields.wrong_type("tool_choice", "string or object");
+    if (*given == Json("none")) return;
+    choice.mode = read_mode(fields, "tool_choice", given->as_string(),
+                            "auto, none, required or a named function");
   }
-  if (choice && !choice->is_string()) fields.wrong_type("tool_choice", "string or object");
-  const std::string mode = choice ? choice->as_string() : "auto";
-  if (mode == "required") fields.refuse("tool_choice");
-  if (mode != "auto" && mode != "none")
-    fields.wrong_value("tool_choice", quote(mode), "auto, none, required or a named function");
-  if (tools && mode == "auto") conversation->tools = *tools;
+  choice.parallel = parallel;
+  const bool any = tools && !tools->as_array().empty();
+  if (choice.mode != ToolMode::kAuto && !any)
+    fail("invalid_tool_choice", "tool_choice",
+         "'tool_choice' asks for a call, but 'tools' declares none");
+  if (choice.mode != ToolMode::kAuto && !service.has_tool_format())
+    fail("capability_unavailable", "tool_choice",
+         fmt::format("model '{}' has no known format of tool calls, so it cannot be made to call",
+                     service.model_name()));
+  if (!tools) return;
+  request->conversation.tools = *tools;
+  if (any) request->tool_choice = std::move(choice);
 }
 
 void read_format(const Fields& fields) {
@@ -230,7 +272,7 @@ ChatRequest read_chat_request(const Json& body, const Service& service) {
   read_limits(fields, &request.settings);
   read_sampling(fields, service, &request.settings);
   read_format(fields);
-  read_tools(fields, &request.conversation);
+  read_tools(fields, service, &request);
   read_kwargs(fields, &request.conversation);
   check_hints(fields);
   refuse_fields(fields, request.n);

@@ -12,6 +12,7 @@ namespace flare::server {
 struct ChatRequest {
   Conversation conversation;
   GenerateSettings settings;
+  std::optional<frontend::ToolChoice> tool_choice;  // nullopt: no tools, or none is to be called
   int n = 1;
   bool stream = false;
   bool include_usage = false;
