@@ -441,15 +441,31 @@ uint32_t Lexer::free_letters(Lex lex, const CodePointSet& set) {
   const State s = at(lex);
   if (s.phase != Phase::kPlain) return 0;
   if (s.spelling != Spelling::kKey) return languages_.free_letters(s.inner, set);
-  const Key& k = keys_[static_cast<size_t>(s.inner)];
-  for (const Lang l : k.others)
-    if (l == Languages::kEverything) return Languages::kInfinite;
-  return 0;
+  uint32_t most = 0;
+  for (const Lang l : keys_[static_cast<size_t>(s.inner)].others)
+    most = std::max(most, languages_.free_letters(l, set));
+  return most;
 }
 
 uint32_t Lexer::most_letters(Lex lex) const {
   const State& s = at(lex);
   return s.spelling == Spelling::kKey ? Languages::kInfinite : languages_.max_length(s.inner);
+}
+
+bool Lexer::key_listed(Lex lex) const {
+  const State& s = at(lex);
+  const Key& k = keys_[static_cast<size_t>(s.inner)];
+  if (k.node < 0) return false;
+  if (s.phase == Phase::kStart || s.phase == Phase::kPlain) return true;
+  const auto& children =
+      program_.objects[static_cast<size_t>(k.object)].trie[static_cast<size_t>(k.node)].children;
+  const Intervals reachable = reach(s);
+  for (size_t i = 0; i < reachable.n; ++i) {
+    const auto it = std::lower_bound(children.begin(), children.end(), reachable.parts[i].lo,
+                                     [](const auto& x, CodePoint v) { return x.first < v; });
+    if (it != children.end() && it->first <= reachable.parts[i].hi) return true;
+  }
+  return false;
 }
 
 bool Lexer::key_may_list(Lex lex, uint8_t byte) const {

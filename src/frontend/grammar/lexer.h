@@ -64,7 +64,7 @@ class Lexer {
   bool key_free(Lex lex) const { return at(lex).free; }
   bool key_usable(Lex lex, const ObjectSpec::Bits& usable);
   // Whether the name so far begins one that the object lists.
-  bool key_listed(Lex lex) const { return keys_[static_cast<size_t>(at(lex).inner)].node >= 0; }
+  bool key_listed(Lex lex) const;
   // Whether this byte may go on towards a listed name; of some that may not it says so too.
   bool key_may_list(Lex lex, uint8_t byte) const;
   // The tag of unlisted names if these may be any, and the leaf is before a name's quote or between

@@ -80,6 +80,7 @@ bool Machine::trim(bool always) {
   behind_.clear();
   node_sets_.assign(1, {0});
   node_set_index_.clear();
+  any_exits_[0] = any_exits_[1] = -1;
   partitions_.clear();
   summaries_.clear();
   lexer_.clear();

@@ -95,16 +95,23 @@ class Machine {
   struct Work;   // of one closure
   struct Exit {  // what ends a member name
     int32_t tag = 0;
-    int32_t nodes = -1;              // node set behind it
-    std::vector<int32_t> tokens;     // that end with it
+    int32_t nodes = -1;           // node set behind it
+    std::vector<int32_t> tokens;  // that end with it
+    // Of an object open for any name: all tokens of the vocabulary that end a string, but for those
+    // of listed names, which are to be tried.
+    const std::vector<uint32_t>* closing = nullptr;
+    const std::vector<int32_t>* all_rewritten = nullptr;
+    std::vector<int32_t> doubtful = {};
     std::vector<int32_t> rewritten;  // of those and of those behind, the ones that hold escapes
   };
   // What a leaf allows behind the nodes of a set, whatever surrounds it.
   struct Summary {
     std::vector<uint32_t> dense;  // mask, or empty
     std::vector<int32_t> sparse;
-    const std::vector<uint32_t>* shared = nullptr;  // a mask of the vocabulary, too
-    int32_t exits = -1;                             // nodes where the leaf may end
+    // Masks of the vocabulary that belong to it too.
+    const std::vector<uint32_t>* shared = nullptr;
+    const std::vector<uint32_t>* shared_closing = nullptr;
+    int32_t exits = -1;             // nodes where the leaf may end
     std::vector<uint32_t> staying;  // long tokens, by index, that do not leave it but for counters
     std::vector<int32_t> leaving;   // long tokens to be tried
     std::vector<Exit> keys;
@@ -135,6 +142,7 @@ class Machine {
   Summary open_key_summary(Lex lex, int32_t other_tag);
   void add_long_tokens(Lex lex, Summary& out);
   int32_t node_set(std::vector<uint32_t> nodes);
+  int32_t any_exits(bool plain);
   std::vector<std::pair<int32_t, std::vector<int32_t>>> partition(const std::vector<int32_t>& sets);
   void warm_leaf(size_t pc);
   void collect(Collect& job, State state, int32_t nodes, bool approximate);
@@ -162,6 +170,7 @@ class Machine {
   std::unordered_map<uint64_t, State> behind_;    // pc or tag, frame
   std::vector<std::vector<uint32_t>> node_sets_;  // 0: the root
   std::unordered_multimap<uint64_t, int32_t> node_set_index_;
+  int32_t any_exits_[2] = {-1, -1};  // node sets of what ends any string
   std::map<std::vector<int32_t>, std::vector<std::pair<int32_t, std::vector<int32_t>>>> partitions_;
   std::unordered_map<uint64_t, std::unique_ptr<Summary>> summaries_;
 };

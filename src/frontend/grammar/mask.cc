@@ -77,8 +77,9 @@ bool Machine::fill_mask(State state, std::span<uint32_t> mask) {
 
 void Machine::add_tokens(Collect& job, const Summary& s, Lex lex) {
   for (size_t w = 0; w < s.dense.size(); ++w) job.mask[w] |= s.dense[w];
-  if (s.shared != nullptr)
-    for (size_t w = 0; w < s.shared->size(); ++w) job.mask[w] |= (*s.shared)[w];
+  for (const std::vector<uint32_t>* shared : {s.shared, s.shared_closing})
+    if (shared != nullptr)
+      for (size_t w = 0; w < shared->size(); ++w) job.mask[w] |= (*shared)[w];
   for (const int32_t token : s.sparse) set_token(job.mask, token);
   job.retry.insert(job.retry.end(), s.leaving.begin(), s.leaving.end());
   if (s.staying.empty()) return;
@@ -169,6 +170,9 @@ void Machine::collect_key(Collect& job, const Config& c, int32_t nodes, bool app
     if (!listed && has_extras && (approximate || lexer_.in_escape(c.lex))) {
       // Which names are taken depends on the token: all are tried.
       job.retry.insert(job.retry.end(), exit.tokens.begin(), exit.tokens.end());
+      if (exit.closing != nullptr)
+        for (int32_t t = 0; t < vocabulary_.size(); ++t)
+          if ((*exit.closing)[static_cast<size_t>(t) / 32] >> (t % 32) & 1) job.retry.push_back(t);
       if (exit.nodes >= 0)
         for (const uint32_t node : node_sets_[static_cast<size_t>(exit.nodes)]) {
           const Trie& trie = vocabulary_.trie();
@@ -181,10 +185,15 @@ void Machine::collect_key(Collect& job, const Config& c, int32_t nodes, bool app
     const State next = behind_key(c, exit.tag);
     if (next == kDead) continue;
     for (const int32_t token : exit.tokens) set_token(job.mask, token);
+    if (exit.closing != nullptr)
+      for (size_t w = 0; w < exit.closing->size(); ++w) job.mask[w] |= (*exit.closing)[w];
+    job.retry.insert(job.retry.end(), exit.doubtful.begin(), exit.doubtful.end());
     if (exit.nodes >= 0) collect(job, next, exit.nodes, approximate || !listed);
     others |= !listed;
     if (!listed && has_extras)
       job.retry.insert(job.retry.end(), exit.rewritten.begin(), exit.rewritten.end());
+    if (!listed && has_extras && exit.all_rewritten != nullptr)
+      job.retry.insert(job.retry.end(), exit.all_rewritten->begin(), exit.all_rewritten->end());
   }
   if (others && has_extras && !approximate) recheck_duplicates(job, c, nodes);
 }
@@ -247,11 +256,22 @@ int32_t Machine::node_set(std::vector<uint32_t> nodes) {
   return id;
 }
 
+int32_t Machine::any_exits(bool plain) {
+  int32_t& known = any_exits_[plain ? 1 : 0];
+  if (known < 0) known = node_set(vocabulary_.trie().any_string[plain ? 1 : 0].exits);
+  return known;
+}
+
 void Machine::add_long_tokens(Lex lex, Summary& out) {
   const Trie& trie = vocabulary_.trie();
   const bool is_key = lexer_.spelling(lex) == Spelling::kKey;
+  const bool any = lexer_.any_string(lex) || (is_key && lexer_.any_other_tag(lex) >= 0);
   for (uint32_t n = 0; n < trie.long_tokens.size(); ++n) {
     const int32_t id = trie.long_tokens[n].id;
+    if (any && lexer_.plain(lex) && trie.long_tokens[n].letters > 0) {
+      out.staying.push_back(n);
+      continue;
+    }
     Lex here = lex;
     bool leaves = false;
     for (const char byte : vocabulary_.token(id).bytes) {
@@ -271,8 +291,8 @@ Machine::Summary Machine::any_string_summary(Lex lex) {
   const Trie::AnyString& any = vocabulary_.trie().any_string[lexer_.plain(lex) ? 1 : 0];
   Summary out;
   out.shared = &any.inside;
-  out.sparse = any.closing;
-  out.exits = node_set(any.exits);
+  out.shared_closing = &any.closing;
+  out.exits = any_exits(lexer_.plain(lex));
   add_long_tokens(lex, out);
   return out;
 }
@@ -311,15 +331,17 @@ Machine::Summary Machine::open_key_summary(Lex lex, int32_t other_tag) {
         }
         return false;
       });
-  Exit other{.tag = other_tag, .rewritten = any.rewritten};
-  std::sort(listed_tokens.begin(), listed_tokens.end());
-  for (const int32_t token : any.closing)
-    if (!std::binary_search(listed_tokens.begin(), listed_tokens.end(), token))
-      other.tokens.push_back(token);
-  std::vector<uint32_t> nodes;
-  std::set_difference(any.exits.begin(), any.exits.end(), listed_nodes.begin(), listed_nodes.end(),
-                      std::back_inserter(nodes));
-  other.nodes = node_set(std::move(nodes));
+  Exit other{.tag = other_tag};
+  other.closing = &any.closing;
+  other.all_rewritten = &any.rewritten;
+  other.doubtful = std::move(listed_tokens);
+  other.nodes = any_exits(lexer_.plain(lex));
+  if (!listed_nodes.empty()) {
+    std::vector<uint32_t> nodes;
+    std::set_difference(any.exits.begin(), any.exits.end(), listed_nodes.begin(),
+                        listed_nodes.end(), std::back_inserter(nodes));
+    other.nodes = node_set(std::move(nodes));
+  }
   out.keys.push_back(std::move(other));
   for (auto& [tag, group] : listed) {
     group.first.tag = tag;

@@ -467,14 +467,18 @@ const Json* SchemaCompiler::resolve(const Json& schema, const std::string& ref) 
   if (!rest.empty()) rest.remove_prefix(1);
   const Json* at = &root_;
   if (!rest.empty() && rest[0] != '/') {
+    // Of two with one name the base URI would decide, which S7.3 ignores.
+    const Json* found = nullptr;
     for (const auto& [node, origin] : origins_) {
       if (!node->is_object() || origin.value) continue;
       const Json* anchor = node->find("$anchor");
       const Json* old = node->find("$id");
-      if ((anchor && anchor->is_string() && anchor->as_string() == rest) ||
-          (old && old->is_string() && old->as_string() == fmt::format("#{}", rest)))
-        return node;
+      const bool named = (anchor && anchor->is_string() && anchor->as_string() == rest) ||
+                         (old && old->is_string() && old->as_string() == fmt::format("#{}", rest));
+      if (named && found != nullptr) missing("names more than one anchor");
+      if (named) found = node;
     }
+    if (found != nullptr) return found;
     missing("names no anchor");
   }
   while (!rest.empty()) {

@@ -86,7 +86,7 @@ Trie::AnyString any_string(const std::vector<Token>& tokens, const Trie& trie, b
   const Lex start = lexer.start(Languages::kEverything, Spelling::kJson);
   Trie::AnyString out;
   out.inside.assign((tokens.size() + 31) / 32, 0);
-  const auto put = [&](int32_t id) { out.inside[static_cast<size_t>(id) / 32] |= 1u << (id % 32); };
+  out.closing = out.inside;
   Lex stack[kLongestInTrie + 1] = {open ? lexer.step(start, '"') : start};
   for (uint32_t node = 1; node < trie.all.size();) {
     const size_t depth = trie.all.depth[node];
@@ -98,7 +98,8 @@ Trie::AnyString any_string(const std::vector<Token>& tokens, const Trie& trie, b
     }
     const bool closed = lexer.accepts(stack[depth]);
     for (uint32_t t = trie.first_token[node]; t < trie.first_token[node + 1]; ++t)
-      closed ? out.closing.push_back(trie.tokens[t]) : put(trie.tokens[t]);
+      (closed ? out.closing : out.inside)[static_cast<size_t>(trie.tokens[t]) / 32] |=
+          1u << (trie.tokens[t] % 32);
     if (!closed) {
       ++node;
       continue;
@@ -163,9 +164,15 @@ Vocabulary::Vocabulary(std::vector<Token> tokens)
   build_tree(tokens_, std::move(in_trie), *trie_);
   for (const bool open : {false, true})
     trie_->any_string[open ? 1 : 0] = any_string(tokens_, *trie_, open);
-  const CodePointSet plain =
-      intersection(complement({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}), any_code_point());
-  const CodePointSet sets[] = {plain, {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}, {{'a', 'z'}}};
+  // What strings may hold, without the line ends that `.` of a pattern leaves out; then less and
+  // less of it, for patterns of classes such as [^/], \S, \w and [a-z].
+  const CodePointSet plain = intersection(
+      complement({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}, {0x2028, 0x2029}}), any_code_point());
+  const CodePointSet letters = {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}};
+  const CodePointSet foreign =
+      intersection(complement(union_of(space_characters(), {{0, 0x7F}})), any_code_point());
+  const CodePointSet sets[] = {plain, union_of(union_of(letters, foreign), {{' ', ' '}}),
+                               union_of(letters, foreign), letters, CodePointSet{{'a', 'z'}}};
   for (Trie::LongToken& t : trie_->long_tokens) t.letters = plain_letters(token(t.id).bytes, plain);
   for (const CodePointSet& set : sets) trie_->slices.push_back(make_slice(tokens_, *trie_, set));
 }

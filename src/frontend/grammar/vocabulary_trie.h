@@ -54,7 +54,7 @@ struct Vocabulary::Trie {
   // ([1]): the tokens that stay inside, those that end it, the nodes where others leave it.
   struct AnyString {
     std::vector<uint32_t> inside;    // mask
-    std::vector<int32_t> closing;    // tokens whose last byte is the closing quote
+    std::vector<uint32_t> closing;   // mask of tokens whose last byte is the closing quote
     std::vector<uint32_t> exits;     // nodes of that quote that have children
     std::vector<int32_t> rewritten;  // of the tokens through the quote, those that hold escapes
   };
