@@ -206,8 +206,12 @@ class ArtifactView {
         out += fmt::format("  {:<44} {}\n", name, binding_text(binding));
     if (flags_.uses) out += "\nuses\n";
     if (flags_.uses)
-      for (const artifact::Use& use : directory_.uses)
-        out += fmt::format("  {:<44} {:<44} {}\n", use.parameter, use.input, use.activation_policy);
+      for (const artifact::Use& use : directory_.uses) {
+        out += fmt::format("  {:<44} {:<44} {}", use.parameter, use.input, use.activation_policy);
+        for (const auto& [role, binding] : use.auxiliaries)
+          out += fmt::format(" {} {}", role, binding_text(binding));
+        out += '\n';
+      }
     return out;
   }
 

@@ -39,6 +39,7 @@ class SyntheticSource final : public prepare::ParameterSource {
   codec::Matrix matrix(std::string_view parameter, codec::Geometry geometry) override;
   std::vector<float> values(std::string_view parameter, uint64_t n) override;
   graph::Policy policy(std::string_view parameter, std::string_view input) const override;
+  std::vector<int32_t> input_columns(std::string_view, std::string_view) override { return {}; }
   std::optional<std::string> resource(std::string_view role) const override;
   void fill() override {}
   void release(Bytes) override {}

@@ -9,7 +9,10 @@ namespace {
 NodeOperand input(Value v) { return {NodeOperand::Kind::kInput, v, 0}; }
 NodeOperand output(Value v) { return {NodeOperand::Kind::kOutput, v, 0}; }
 NodeOperand weight_operand(Weight w) { return {NodeOperand::Kind::kWeight, {}, w.index}; }
-NodeOperand constant_operand(Constant c) { return {NodeOperand::Kind::kConstant, {}, c.index}; }
+NodeOperand constant_operand(Constant c, DType dtype = DType::kF32) {
+  FLARE_ASSERT(c.dtype == dtype);
+  return {NodeOperand::Kind::kConstant, {}, c.index};
+}
 NodeOperand state_operand(State s) { return {NodeOperand::Kind::kState, {}, s.index}; }
 NodeOperand io(Io which, uint32_t add = 0) {
   return {NodeOperand::Kind::kIo, {}, static_cast<int32_t>(static_cast<uint32_t>(which) + add)};
@@ -39,9 +42,11 @@ Weight Builder::weight(std::string_view name, uint32_t rows, uint32_t cols) {
   return {static_cast<int32_t>(graph_.weight_names.size()) - 1, rows, cols};
 }
 
-Constant Builder::constant(std::string_view name, uint32_t cols) {
+Constant Builder::constant(std::string_view name, uint32_t cols, DType dtype) {
+  FLARE_ASSERT(dtype == DType::kF32 || dtype == DType::kI32);
   graph_.constant_names.emplace_back(name);
-  return {static_cast<int32_t>(graph_.constant_names.size()) - 1, cols};
+  graph_.constant_dtypes.push_back(dtype);
+  return {static_cast<int32_t>(graph_.constant_names.size()) - 1, cols, dtype};
 }
 
 State Builder::state(StateInfo info) {
@@ -105,6 +110,12 @@ Value Builder::gate_mul(Value x, Value gate) {
   FLARE_ASSERT(x.cols == gate.cols);
   const Value y = result(graph_.values[x.id].extent, x.cols);
   node(Op::kGateMul).operands = {input(x), input(gate), output(y)};
+  return y;
+}
+
+Value Builder::gather_columns(Value x, Constant columns) {
+  const Value y = result(graph_.values[x.id].extent, columns.cols);
+  node(Op::kGatherColumns).operands = {input(x), constant_operand(columns, DType::kI32), output(y)};
   return y;
 }
 

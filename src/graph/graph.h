@@ -30,6 +30,7 @@ struct Weight {
 struct Constant {
   int32_t index = -1;
   uint32_t cols = 0;
+  DType dtype = DType::kF32;  // or kI32
 };
 // A paged region or a continuation-row field, by index into the declared states.
 struct State {
@@ -70,6 +71,7 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<std::string> weight_names;
   std::vector<std::string> constant_names;
+  std::vector<DType> constant_dtypes;
   std::vector<StateInfo> states;
   std::vector<std::string> taps;
 };
@@ -83,7 +85,7 @@ class Builder {
   explicit Builder(std::string role);
 
   Weight weight(std::string_view name, uint32_t rows, uint32_t cols);
-  Constant constant(std::string_view name, uint32_t cols);
+  Constant constant(std::string_view name, uint32_t cols, DType dtype = DType::kF32);
   State state(StateInfo info);
 
   // Each of these appends nodes and returns what they make, on the rows of its first value.
@@ -98,6 +100,8 @@ class Builder {
   Value add(Value x, Value y);
   Value swiglu(Value gate, Value up);
   Value gate_mul(Value x, Value gate);
+  // `columns` is an i32 constant; the result has as many columns.
+  Value gather_columns(Value x, Constant columns);
   struct Rope {
     Constant frequencies;
     double factor = 1;                     // on cos and sin

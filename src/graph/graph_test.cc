@@ -59,6 +59,21 @@ TEST(Graph, NodesCarryTheImmediatesOfTheirContracts) {
   EXPECT_EQ(g.taps, std::vector<std::string>{"hidden.0"});
 }
 
+TEST(Graph, ColumnsAreGatheredByAConstantOfNumbers) {
+  Builder b("text.step");
+  const Value x = b.embed(b.weight("embedding", 16, 8));
+  const Value y = b.gather_columns(x.columns(2, 6), b.constant("order", 3, DType::kI32));
+  b.rms_norm(y, b.constant("norm", 3), 1e-6, false);
+  EXPECT_EQ(y.cols, 3u);
+  const Graph g = b.finish();
+  EXPECT_EQ(g.constant_dtypes, (std::vector<DType>{DType::kI32, DType::kF32}));
+  EXPECT_EQ(graph_text(g),
+            "graph text.step: 3 nodes, 1 weights, 0 states\n"
+            "  %0 T×8 = embed(token_ids, @embedding)\n"
+            "  %1 T×3 = gather_columns(%0[2:8] T×6, $order)\n"
+            "  %2 T×3 = rms_norm(%1 T×3, $norm)\n");
+}
+
 TEST(Graph, AViewOfAViewCountsFromTheValue) {
   const Value v{3, 0, 100};
   const Value part = v.columns(20, 50).columns(5, 10);
@@ -74,6 +89,8 @@ TEST(GraphDeath, ShapesThatDoNotFitAreDefects) {
   EXPECT_DEATH(b.add(x, y), "cols");
   EXPECT_DEATH(b.linear_into(y, x, b.weight("w", 4, 9), Policy::kExact), "cols");
   EXPECT_DEATH(b.rms_norm(x, b.constant("norm", 3), 1e-6, false), "cols");
+  EXPECT_DEATH(b.rms_norm(x, b.constant("order", 8, DType::kI32), 1e-6, false), "dtype");
+  EXPECT_DEATH(b.gather_columns(x, b.constant("norm", 8)), "dtype");
 }
 
 TEST(Types, EveryWordHasAName) {

@@ -15,7 +15,7 @@ enum class Space : uint8_t {
   kNone,    // an optional operand that is absent
   kArena,   // step-local memory; offset in bytes
   kWeight,  // index into the rank's weights (codec::Matrix)
-  kConst,   // index into the rank's constants (f32 vectors and tables)
+  kConst,   // index into the rank's constants (f32 or i32 vectors and tables)
   kPage,    // offset of a region inside every page of a sequence
   kRow,     // offset of a field inside a sequence's continuation row
   kIo,      // index = Io

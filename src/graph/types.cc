@@ -38,7 +38,8 @@ std::string_view op_name(Op op) {
                                             "sample",
                                             "attention_input",
                                             "gated_delta_verify",
-                                            "gated_delta_commit"};
+                                            "gated_delta_commit",
+                                            "gather_columns"};
   return names[static_cast<size_t>(op)];
 }
 

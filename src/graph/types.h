@@ -40,8 +40,9 @@ enum class Op : uint8_t {
   kAttentionInput,
   kGatedDeltaVerify,
   kGatedDeltaCommit,
+  kGatherColumns,
 };
-inline constexpr int kOps = 18;
+inline constexpr int kOps = 19;
 std::string_view op_name(Op op);
 
 // What activations a weight's use allows (artifact.md §10.2). kExact is not a use's policy but the

@@ -14,11 +14,16 @@
 
 namespace flare::kernel {
 
-// A small table of f32 values owned by the prepared model: norm weights, biases, rope frequencies.
+// A small table owned by the prepared model: norm weights, biases, rope frequencies as f32, or
+// column numbers as i32. One of the two vectors is empty.
 struct Constant {
   int64_t rows = 1;
   int64_t cols = 0;
-  std::vector<float> values;  // rows × cols
+  std::vector<float> values = {};     // rows × cols
+  std::vector<int32_t> indices = {};  // rows × cols
+
+  graph::DType dtype() const { return indices.empty() ? graph::DType::kF32 : graph::DType::kI32; }
+  uint64_t elements() const { return values.size() + indices.size(); }
 };
 
 // A reserved range of address space, backed on demand (package.md §11.1). Confined to one thread.

@@ -25,23 +25,20 @@ enum class Kind : uint8_t {
   kValue,     // f32 in the arena, or an f32 input or output
   kMaybe,     // such a value, or absent
   kWeight,    // a matrix
-  kConst,     // a table
-  kOptional,  // a table, or absent
+  kConst,     // an f32 table
+  kOptional,  // an f32 table, or absent
+  kColumns,   // an i32 table
   kIndices,   // i32 input or output
   kParams,    // sampling parameters
   kPage,      // f32, bf16 or fp8_e4m3 region
   kRow,       // f32 field
 };
 std::string_view kind_text(Kind kind) {
-  constexpr std::string_view kText[] = {"an f32 value",
-                                        "an f32 value or nothing",
-                                        "a weight",
-                                        "a constant",
-                                        "a constant or nothing",
-                                        "i32 step indices",
-                                        "sampling parameters",
-                                        "an f32, bf16 or fp8_e4m3 page region",
-                                        "an f32 row field"};
+  constexpr std::string_view kText[] = {
+      "an f32 value",     "an f32 value or nothing",    "a weight",
+      "an f32 constant",  "an f32 constant or nothing", "an i32 constant",
+      "i32 step indices", "sampling parameters",        "an f32, bf16 or fp8_e4m3 page region",
+      "an f32 row field"};
   return kText[static_cast<int>(kind)];
 }
 
@@ -89,6 +86,7 @@ constexpr OpRule kRules[] = {
      5,
      5,
      {Kind::kValue, Kind::kValue, Kind::kIndices, Kind::kRow, Kind::kRow}},
+    {Op::kGatherColumns, 0, 3, {Kind::kValue, Kind::kColumns, Kind::kValue}},
 };
 constexpr bool rules_in_order() {
   if (std::size(kRules) != graph::kOps) return false;
@@ -184,9 +182,11 @@ class LaunchCheck {
       case Kind::kWeight:
         return o.space == Space::kWeight;
       case Kind::kConst:
-        return o.space == Space::kConst;
+        return o.space == Space::kConst && o.dtype == DType::kF32;
       case Kind::kOptional:
-        return o.space == Space::kConst || o.space == Space::kNone;
+        return o.space == Space::kNone || is_kind(o, Kind::kConst);
+      case Kind::kColumns:
+        return o.space == Space::kConst && o.dtype == DType::kI32;
       case Kind::kIndices:
         return o.space == Space::kIo && o.dtype == DType::kI32;
       case Kind::kParams:
@@ -205,11 +205,14 @@ class LaunchCheck {
       fail_operand(i, "names constant " + std::to_string(o.index) + " of " +
                           std::to_string(bindings_.constants.size()));
     const Constant& c = bindings_.constants[o.index];
-    if (c.rows < 1 || c.cols < 1 ||
-        c.values.size() !=
+    if (c.rows < 1 || c.cols < 1 || (!c.values.empty() && !c.indices.empty()) ||
+        c.elements() !=
             checked_mul(static_cast<uint64_t>(c.rows), static_cast<uint64_t>(c.cols), "constant"))
-      fail_operand(i, "names a constant of " + std::to_string(c.values.size()) + " values, " +
+      fail_operand(i, "names a constant of " + std::to_string(c.elements()) + " values, " +
                           std::to_string(c.rows) + " × " + std::to_string(c.cols) + " expected");
+    if (c.dtype() != o.dtype)
+      fail_operand(i, "names a constant of " + std::string(graph::dtype_name(c.dtype())) + ", " +
+                          std::string(graph::dtype_name(o.dtype)) + " expected");
   }
 
   void check_io(uint32_t i, const Operand& o) const {
@@ -360,6 +363,8 @@ class LaunchCheck {
         return want_extent(0, graph::Extent::kLogits);
       case Op::kAttentionInput:
         return check_attention_input();
+      case Op::kGatherColumns:
+        return check_gather_columns();
     }
   }
 
@@ -430,6 +435,20 @@ class LaunchCheck {
     want_io(2, graph::Io::kPositions);
     want_extent(0, graph::Extent::kRows);
     want_like(3, 0);
+  }
+
+  // Every number is that of a column of operand 0.
+  void check_gather_columns() const {
+    want_cols(2, cols(1));
+    want_extent(2, operands_[0].extent);
+    want_apart(0, 2);
+    const Constant& columns = bindings_.constants[operands_[1].index];
+    if (columns.rows != 1)
+      fail_operand(1, "has " + std::to_string(columns.rows) + " rows, 1 expected");
+    for (const int32_t c : columns.indices)
+      if (c < 0 || static_cast<uint64_t>(c) >= cols(0))
+        fail_operand(1, "holds column " + std::to_string(c) + ", 0 to " +
+                            std::to_string(cols(0) - 1) + " expected");
   }
 
   void check_attention_input() const {

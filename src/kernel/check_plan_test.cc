@@ -26,11 +26,15 @@ Operand page(uint64_t offset, uint32_t cols) {
   return {Space::kPage, DType::kBf16, Extent::kOne, 0, offset, cols, cols};
 }
 
-// One launch over a weight [32, 16] and constants of 8, 16 and 32 columns.
+Operand columns(uint32_t index) { return {Space::kConst, DType::kI32, Extent::kOne, index}; }
+
+// One launch over a weight [32, 16], f32 constants 0 … 2 of 8, 16 and 32 columns and what `more`
+// holds.
 struct OneLaunch {
   KernelId kernel;
   std::vector<Operand> operands;
   std::vector<graph::Immediate> immediates;
+  std::vector<Constant> more = {};
 
   // What check_plan says.
   std::string verdict() const {
@@ -40,6 +44,7 @@ struct OneLaunch {
     std::vector<Constant> constants;
     for (const int64_t n : {8, 16, 32})
       constants.push_back({1, n, std::vector<float>(static_cast<size_t>(n))});
+    constants.insert(constants.end(), more.begin(), more.end());
     graph::Plan plan;
     plan.role = "test";
     plan.capacity = {4, 1, 1};
@@ -116,6 +121,44 @@ TEST(CheckPlan, AResidualMayBeTheOutput) {
   OneLaunch l = linear(LinearInput::kRmsNorm, LinearOutput::kPlain);
   l.operands[6] = l.operands[3];
   EXPECT_EQ(l.verdict(), "accepted");
+}
+
+// A number outside the input would read someone else's memory.
+TEST(CheckPlan, GatheredColumnsAreColumnsOfTheInput) {
+  const OneLaunch launch{KernelId::kGatherColumns,
+                         {value(0, 16), columns(3), value(1, 4)},
+                         {},
+                         {{1, 4, {}, {15, 0, 3, 3}}}};
+  const auto refused = [&](auto change, std::string_view text) {
+    expect_refused(launch, change, text);
+  };
+  refused([](auto& l) { l.more[0].indices[2] = 16; }, "holds column 16, 0 to 15 expected");
+  refused([](auto& l) { l.more[0].indices[0] = -1; }, "holds column -1, 0 to 15 expected");
+  refused([](auto& l) { l.operands[0].cols = 15; }, "holds column 15, 0 to 14 expected");
+  refused([](auto& l) { l.operands[2].cols = 5; }, "operand 2 has 5 columns, 4 expected");
+  refused([](auto& l) { l.operands[2].extent = Extent::kLogits; }, "rows 'L'");
+  refused([](auto& l) { l.operands[2].offset = 0; }, "place of operand 0");
+  refused([](auto& l) { l.operands[1] = constant(0); }, "an i32 constant expected");
+  refused([](auto& l) { l.operands[1] = columns(0); }, "names a constant of f32, i32 expected");
+  refused([](auto& l) { l.operands[1] = columns(4); }, "names constant 4 of 4");
+  refused([](auto& l) { l.more[0].cols = 5; }, "a constant of 4 values, 1 × 5 expected");
+  refused([](auto& l) { l.more[0].values = {1, 2, 3, 4}; }, "a constant of 8 values, 1 × 4");
+  refused([](auto& l) { l.more[0] = {2, 4, {}, {0, 1, 2, 3, 4, 5, 6, 7}}; },
+          "operand 1 has 2 rows, 1 expected");
+  refused([](auto& l) { l.immediates = {graph::integer(0)}; }, "1 immediates, 0 expected");
+}
+
+// The other way round: words of column numbers are no values.
+TEST(CheckPlan, ColumnNumbersAreNoValues) {
+  OneLaunch launch{KernelId::kRmsNorm,
+                   {value(0, 8), constant(0), value(1, 8)},
+                   {graph::real(1e-6), graph::integer(0)},
+                   {{1, 8, {}, {0, 1, 2, 3, 4, 5, 6, 7}}}};
+  EXPECT_EQ(launch.verdict(), "accepted");
+  launch.operands[1] = columns(3);
+  EXPECT_NE(launch.verdict().find("an f32 constant expected"), std::string::npos);
+  launch.operands[1] = constant(3);
+  EXPECT_NE(launch.verdict().find("a constant of i32, f32 expected"), std::string::npos);
 }
 
 TEST(CheckPlan, AttentionInputHasWholeHeads) {

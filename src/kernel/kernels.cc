@@ -102,6 +102,11 @@ constexpr KernelInfo kTable[] = {
      Op::kGatedDeltaCommit,
      nullptr,
      {v2::gated_delta_commit, v3::gated_delta_commit, v4::gated_delta_commit}},
+    {KernelId::kGatherColumns,
+     "gather_columns",
+     Op::kGatherColumns,
+     nullptr,
+     {v2::gather_columns, v3::gather_columns, v4::gather_columns}},
 };
 
 // An id is an index: the table holds every kernel, in the order of ids. That each has its lowest

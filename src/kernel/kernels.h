@@ -38,12 +38,13 @@ enum class KernelId : uint16_t {
   kAttentionInput,
   kGatedDeltaVerify,
   kGatedDeltaCommit,
+  kGatherColumns,
 };
-inline constexpr int kKernels = 22;
+inline constexpr int kKernels = 23;
 
 // A resolved operand of the running step. Element (r, c) is at data + (r·stride + c)·sizeof(dtype).
 // Space::kPage and kRow: `offset` inside each page or row, data is null. Space::kWeight: `weight`.
-// Space::kConst: rows × cols f32. An absent optional operand has space kNone.
+// Space::kConst: rows × cols f32 or i32. An absent optional operand has space kNone.
 struct OperandView {
   graph::Space space = graph::Space::kNone;
   graph::DType dtype = graph::DType::kF32;

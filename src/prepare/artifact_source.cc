@@ -10,6 +10,8 @@
 namespace flare::prepare {
 namespace {
 
+constexpr std::string_view kInputColumns = "input_columns";  // §10.3
+
 // The parts of a binding; the whole form is one part that covers its object.
 std::vector<artifact::Part> parts_of(const artifact::Binding& binding,
                                      const artifact::Directory& directory) {
@@ -100,21 +102,72 @@ std::vector<float> ArtifactSource::values(std::string_view parameter, uint64_t n
   return out;
 }
 
-graph::Policy ArtifactSource::policy(std::string_view parameter, std::string_view input) const {
+const artifact::Use& ArtifactSource::use(std::string_view parameter, std::string_view input) const {
   const auto it = uses_.find(std::pair(std::string(parameter), std::string(input)));
   if (it == uses_.end())
     throw Error(Code::kBinding, "{}: parameter '{}' has no use at input '{}'", path().string(),
                 parameter, input);
-  const artifact::Use& use = *it->second;
-  if (!use.auxiliaries.empty())
-    throw Error(Code::kBinding,
-                "{}: the use of '{}' at '{}' has auxiliary '{}', which is not supported there",
-                path().string(), parameter, input, use.auxiliaries.front().first);
+  for (const auto& [role, bound] : it->second->auxiliaries)
+    if (role != kInputColumns)
+      throw Error(Code::kBinding,
+                  "{}: the use of '{}' at '{}' has auxiliary {}, which is not supported there",
+                  path().string(), parameter, input, quote(role));
+  return *it->second;
+}
+
+graph::Policy ArtifactSource::policy(std::string_view parameter, std::string_view input) const {
+  const std::string& stored = use(parameter, input).activation_policy;
   for (graph::Policy policy :
        {graph::Policy::kA16Only, graph::Policy::kAllowA8, graph::Policy::kAllowA4})
-    if (graph::policy_name(policy) == use.activation_policy) return policy;
+    if (graph::policy_name(policy) == stored) return policy;
   throw Error(Code::kBinding, "{}: the use of '{}' at '{}' has no activation policy, expected one",
               path().string(), parameter, input);
+}
+
+std::vector<int32_t> ArtifactSource::input_columns(std::string_view parameter,
+                                                   std::string_view input) {
+  const artifact::Use& found = use(parameter, input);
+  if (found.auxiliaries.empty()) return {};
+  const std::string where = fmt::format("{}: auxiliary '{}' of the use of '{}' at '{}'",
+                                        path().string(), kInputColumns, parameter, input);
+  uint64_t k = 0;
+  for (const artifact::Part& part : parts_of(binding(parameter), reader_.directory())) {
+    const artifact::TensorInfo matrix = reader_.tensor(part.object);
+    if (matrix.format->layout != codec::LayoutId::kGgufBlocks)
+      throw Error(Code::kBinding, "{}: its matrix is {}, a gguf format expected", where,
+                  matrix.format->name);
+    k = matrix.geometry.cols;
+  }
+  std::vector<int32_t> columns = read_columns(found.auxiliaries.front().second, k, where);
+  std::vector<bool> seen(k);
+  for (uint64_t c = 0; c < k; ++c) {
+    const int32_t to = columns[c];
+    if (to < 0 || static_cast<uint64_t>(to) >= k || seen[static_cast<uint64_t>(to)])
+      throw Error(Code::kBinding, "{}: column {} is {}, every number of 0 … {} once expected",
+                  where, c, to, k - 1);
+    seen[static_cast<uint64_t>(to)] = true;
+  }
+  return columns;
+}
+
+std::vector<int32_t> ArtifactSource::read_columns(const artifact::Binding& columns, uint64_t k,
+                                                  const std::string& where) {
+  std::vector<int32_t> words;
+  for (const artifact::Part& part : parts_of(columns, reader_.directory())) {
+    const artifact::TensorInfo tensor = reader_.tensor(part.object);
+    const codec::Shape& shape = tensor.object->shape;
+    if (tensor.format->id != codec::FormatId::kInt32 || shape.size() != 1 ||
+        part.end - part.begin > k - words.size())
+      throw Error(Code::kBinding, "{}: elements [{},{}) of {} {}, int32 of shape [{}] expected",
+                  where, part.begin, part.end, tensor.format->name, shape_text(shape), k);
+    const std::byte* from = reader_.mapped(part.object).data();
+    for (uint64_t i = part.begin; i < part.end; ++i)
+      words.push_back(load_le<int32_t>(from + i * sizeof(int32_t)));
+  }
+  if (words.size() != k)
+    throw Error(Code::kBinding, "{}: {} elements, int32 of shape [{}] expected", where,
+                words.size(), k);
+  return words;
 }
 
 std::optional<std::string> ArtifactSource::resource(std::string_view role) const {

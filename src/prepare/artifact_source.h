@@ -25,12 +25,17 @@ class ArtifactSource final : public ParameterSource {
   codec::Matrix matrix(std::string_view parameter, codec::Geometry geometry) override;
   std::vector<float> values(std::string_view parameter, uint64_t n) override;
   graph::Policy policy(std::string_view parameter, std::string_view input) const override;
+  std::vector<int32_t> input_columns(std::string_view parameter, std::string_view input) override;
   std::optional<std::string> resource(std::string_view role) const override;
   void fill() override {}  // everything is mapped
   void release(Bytes part) override { release_mapped(part); }
 
  private:
   const artifact::Binding& binding(std::string_view parameter) const;
+  const artifact::Use& use(std::string_view parameter, std::string_view input) const;
+  // Words of an input_columns auxiliary of `k` columns; `where` begins every message.
+  std::vector<int32_t> read_columns(const artifact::Binding& columns, uint64_t k,
+                                    const std::string& where);
   artifact::Reader reader_;
   // (parameter, input) → use.
   std::map<std::pair<std::string, std::string>, const artifact::Use*> uses_;

@@ -110,7 +110,9 @@ bool CheckpointSource::in_place(const Entry& entry) const {
   constexpr uint64_t kShortPiece = 16;
   const size_t n = parameter.pieces.size();
   if (n > 1 && geometry_of(parameter).rows / n < kShortPiece) return false;
-  return parameter.transform == Transform::kNone && parameter.columns.empty() &&
+  const bool in_order = parameter.columns.empty() ||
+                        keeps_source_columns(parameter, codec::format(entry.choice.format));
+  return parameter.transform == Transform::kNone && in_order &&
          std::ranges::all_of(parameter.pieces, [&](const Piece& piece) {
            return direct_format_of(piece.tensor->dtype) == entry.choice.format;
          });
@@ -189,12 +191,23 @@ std::vector<float> CheckpointSource::values(std::string_view name, uint64_t n) {
   return out;
 }
 
-graph::Policy CheckpointSource::policy(std::string_view name, std::string_view input) const {
+const CheckpointSource::Entry& CheckpointSource::find_use(std::string_view name,
+                                                          std::string_view input) const {
   const Entry& entry = find(name);
   if (std::ranges::find(entry.parameter->inputs, input) == entry.parameter->inputs.end())
     throw Error(Code::kBinding, "{}: parameter '{}' has no use at input '{}'", path_.string(), name,
                 input);
-  return entry.choice.policy;
+  return entry;
+}
+
+graph::Policy CheckpointSource::policy(std::string_view name, std::string_view input) const {
+  return find_use(name, input).choice.policy;
+}
+
+std::vector<int32_t> CheckpointSource::input_columns(std::string_view name,
+                                                     std::string_view input) {
+  const Entry& entry = find_use(name, input);
+  return prepare::input_columns(*entry.parameter, codec::format(entry.choice.format));
 }
 
 void CheckpointSource::release(Bytes part) { release_mapped(part); }

@@ -29,6 +29,7 @@ class CheckpointSource final : public ParameterSource {
   codec::Matrix matrix(std::string_view parameter, codec::Geometry geometry) override;
   std::vector<float> values(std::string_view parameter, uint64_t n) override;
   graph::Policy policy(std::string_view parameter, std::string_view input) const override;
+  std::vector<int32_t> input_columns(std::string_view parameter, std::string_view input) override;
   std::optional<std::string> resource(std::string_view role) const override;
   void fill() override;
   void release(Bytes part) override;
@@ -39,6 +40,8 @@ class CheckpointSource final : public ParameterSource {
     FormatChoice choice;
   };
   const Entry& find(std::string_view parameter) const;
+  // The entry of a parameter that has a use at `input`.
+  const Entry& find_use(std::string_view parameter, std::string_view input) const;
   bool in_place(const Entry& entry) const;
   // Memory for an encoded parameter.
   struct Encoded {

@@ -24,6 +24,7 @@ class Files final : public ParameterSource {
   graph::Policy policy(std::string_view, std::string_view) const override {
     return graph::Policy::kExact;
   }
+  std::vector<int32_t> input_columns(std::string_view, std::string_view) override { return {}; }
   std::optional<std::string> resource(std::string_view role) const override {
     const auto it = files_.find(std::string(role));
     return it == files_.end() ? std::nullopt : std::optional(it->second);

@@ -33,12 +33,18 @@ class ParameterSource {
   // Every logical parameter of the component, in registry order: the model must bind each once.
   virtual std::vector<std::string> parameters(std::string_view component) const = 0;
   // The parameter as a matrix [rows, cols] of row segments, stored words in place. Its bytes are to
-  // be read after fill() only.
+  // be read after fill() only. Columns stand in the order that input_columns tells.
   virtual codec::Matrix matrix(std::string_view parameter, codec::Geometry geometry) = 0;
-  // A small parameter of any rank as binary32 values in C order; n is its element count.
+  // A small parameter of any rank as binary32 values in C order, columns as in matrix(); n is its
+  // element count.
   virtual std::vector<float> values(std::string_view parameter, uint64_t n) = 0;
   // The activation policy of the use (parameter, input); kBinding if that use is not there.
   virtual graph::Policy policy(std::string_view parameter, std::string_view input) const = 0;
+  // The use's auxiliary input_columns (§10.3), a permutation of 0 … cols−1: stored column c
+  // multiplies column [c] of the input. Empty: stored columns have the input's order. kBinding if
+  // that use is not there, if the auxiliary breaks its contract, or for any other auxiliary.
+  virtual std::vector<int32_t> input_columns(std::string_view parameter,
+                                             std::string_view input) = 0;
   // Text of a resource role of component text, such as "tokenizer.json"; nullopt if absent.
   virtual std::optional<std::string> resource(std::string_view role) const = 0;
   // Makes what matrices given out so far need and files do not hold: the one call that takes much

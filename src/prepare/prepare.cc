@@ -77,7 +77,7 @@ uint64_t weight_bytes(const package::Rank& rank, const Packing& packing) {
       for (int p = 0; p < planes.count; ++p) total += s.rows() * planes.plane[p].row_bytes;
     }
   for (const kernel::Constant& constant : rank.constants)
-    total += constant.values.size() * sizeof(float);
+    total += constant.elements() * sizeof(float);  // of i32 as well
   return total;
 }
 

@@ -39,6 +39,11 @@ class CpuInstance final : public PlanInstance {
   std::vector<Step> steps_;
 };
 
+template <typename T>
+std::byte* address(const T* p) {
+  return reinterpret_cast<std::byte*>(const_cast<T*>(p));
+}
+
 // Operand o without addresses of the step.
 OperandView fixed_view(const graph::Operand& o, const graph::PlanCapacity& capacity,
                        const PlanBindings& bindings) {
@@ -55,18 +60,13 @@ OperandView fixed_view(const graph::Operand& o, const graph::PlanCapacity& capac
     v.cols = v.stride = static_cast<int64_t>(v.weight->cols);
   } else if (o.space == Space::kConst) {
     const Constant& c = bindings.constants[o.index];
-    v.dtype = graph::DType::kF32;
+    v.dtype = c.dtype();
     v.rows = c.rows;
     v.cols = v.stride = c.cols;
     // Kernels only read constants; one view type serves inputs and outputs.
-    v.data = reinterpret_cast<std::byte*>(const_cast<float*>(c.values.data()));
+    v.data = v.dtype == graph::DType::kI32 ? address(c.indices.data()) : address(c.values.data());
   }
   return v;
-}
-
-template <typename T>
-std::byte* address(const T* p) {
-  return reinterpret_cast<std::byte*>(const_cast<T*>(p));
 }
 
 // Points an input or output of the step at the caller's arrays.

@@ -20,6 +20,7 @@ void gated_delta_verify(const LaunchArgs& args, Member& member);
 void gated_delta_commit(const LaunchArgs& args, Member& member);
 void gated_norm(const LaunchArgs& args, Member& member);
 void gather_rows(const LaunchArgs& args, Member& member);
+void gather_columns(const LaunchArgs& args, Member& member);
 void tap(const LaunchArgs& args, Member& member);
 void sample(const LaunchArgs& args, Member& member);
 }  // namespace v2
@@ -39,6 +40,7 @@ void gated_delta_verify(const LaunchArgs& args, Member& member);
 void gated_delta_commit(const LaunchArgs& args, Member& member);
 void gated_norm(const LaunchArgs& args, Member& member);
 void gather_rows(const LaunchArgs& args, Member& member);
+void gather_columns(const LaunchArgs& args, Member& member);
 void tap(const LaunchArgs& args, Member& member);
 void sample(const LaunchArgs& args, Member& member);
 }  // namespace v3
@@ -58,6 +60,7 @@ void gated_delta_verify(const LaunchArgs& args, Member& member);
 void gated_delta_commit(const LaunchArgs& args, Member& member);
 void gated_norm(const LaunchArgs& args, Member& member);
 void gather_rows(const LaunchArgs& args, Member& member);
+void gather_columns(const LaunchArgs& args, Member& member);
 void tap(const LaunchArgs& args, Member& member);
 void sample(const LaunchArgs& args, Member& member);
 }  // namespace v4

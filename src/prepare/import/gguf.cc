@@ -332,32 +332,13 @@ void regroup_columns(const GgufConfig& c, uint64_t begin, uint64_t unit,
   });
 }
 
-void check_blocks(const GgufConfig& c, const std::string& where,
-                  const ImportedParameter& parameter) {
-  const checkpoint::Tensor& tensor = *parameter.pieces.front().tensor;
-  uint64_t values = 1;
-  if (tensor.dtype == checkpoint::DType::kQ4_0 || tensor.dtype == checkpoint::DType::kQ8_0)
-    values = 32;
-  if (tensor.dtype == checkpoint::DType::kQ4K || tensor.dtype == checkpoint::DType::kQ6K)
-    values = 256;
-  if (c.dv % values != 0)
-    throw Error(Code::kSupport,
-                "{}: tensor '{}' has value heads of {} columns in blocks of {}, which the feature "
-                "input_columns would have to reorder; expected a type whose blocks hold whole "
-                "heads",
-                where, tensor.name, c.dv, values);
-}
-
-void regroup_value_heads(const GgufConfig& c, const std::string& where, std::string_view role,
-                         ImportedParameter& parameter) {
+void regroup_value_heads(const GgufConfig& c, std::string_view role, ImportedParameter& parameter) {
   if (role == "gdn/value" || role == "gdn/z") regroup_rows(c, c.dv, parameter);
   if (role == "gdn/a_projection" || role == "gdn/b_projection") regroup_rows(c, 1, parameter);
   if (role == "gdn/a_log" || role == "gdn/dt_bias") regroup_columns(c, 0, 1, parameter);
   if (role == "gdn/convolution") regroup_columns(c, 2 * c.nk * c.dk, c.dv, parameter);
-  if (role == "gdn/output") {
-    check_blocks(c, where, parameter);
-    regroup_columns(c, 0, c.dv, parameter);
-  }
+  // Columns that cannot leave their block stay there: recipe/encode.h, input_columns.
+  if (role == "gdn/output") regroup_columns(c, 0, c.dv, parameter);
 }
 
 bool is_offset_norm(std::string_view role) {
@@ -427,7 +408,7 @@ void restore_gguf_orders(const GgufConfig& config, const std::string& where, Imp
         parameter.pieces = unpaired(parameter.pieces.front(), config.rotary_rows);
       if (config.norms_plus_one && is_offset_norm(role)) parameter.transform = Transform::kMinusOne;
       if (role == "gdn/a_log") parameter.transform = Transform::kLogNegated;
-      if (config.nv != config.nk) regroup_value_heads(config, where, role, parameter);
+      if (config.nv != config.nk) regroup_value_heads(config, role, parameter);
     }
 }
 

@@ -31,7 +31,7 @@ GgufConfig read_gguf_config(const checkpoint::Checkpoint& checkpoint);
 std::string gguf_tensor_name(std::string_view name, const checkpoint::Checkpoint& checkpoint);
 
 // Gives the parameters of an imported GGUF file the order of rows and columns and the numbers that
-// the registry wants. kSupport where columns would have to move inside a block.
+// the registry wants. kSupport for a stored type that a vector cannot have.
 void restore_gguf_orders(const GgufConfig& config, const std::string& where, ImportedModel& model);
 
 }  // namespace flare::prepare

@@ -55,6 +55,8 @@ kernel::KernelId kernel_of(const graph::Node& node, std::span<const codec::Matri
       return KernelId::kGatedDeltaVerify;
     case graph::Op::kGatedDeltaCommit:
       return KernelId::kGatedDeltaCommit;
+    case graph::Op::kGatherColumns:
+      return KernelId::kGatherColumns;
   }
   FLARE_ASSERT(false);
 }
@@ -183,7 +185,7 @@ struct Lowering {
       }
       case NodeOperand::Kind::kConstant:
         return {Space::kConst,
-                graph::DType::kF32,
+                graph.constant_dtypes[o.index],
                 graph::Extent::kOne,
                 static_cast<uint32_t>(o.index),
                 0,

@@ -120,6 +120,11 @@ graph::Weight Binder::embedding(const std::string& parameter, uint32_t rows, uin
 
 Binder::Bound Binder::bind(const std::string& parameter, const std::string& input, uint32_t rows,
                            uint32_t cols) {
+  if (!ordered_.contains(parameter) && !source_.input_columns(parameter, input).empty())
+    throw Error(Code::kBinding,
+                "{}: the use of '{}' at '{}' has auxiliary 'input_columns', which is not "
+                "supported there",
+                source_.path().string(), parameter, input);
   const graph::Policy policy =
       options_.exact ? graph::Policy::kExact : source_.policy(parameter, input);
   return {source_.matrix(parameter, {rows, cols}), policy};
@@ -174,6 +179,26 @@ std::vector<graph::Value> Binder::linear(graph::Value x, const std::string& inpu
 graph::Value Binder::linear(graph::Value x, const std::string& input, const std::string& parameter,
                             uint32_t rows) {
   return linear(x, input, {{parameter, rows}})[0];
+}
+
+graph::Value Binder::in_stored_order(graph::Value x, const std::string& input,
+                                     const std::string& parameter) {
+  ordered_.insert(parameter);
+  std::vector<int32_t> columns = source_.input_columns(parameter, input);
+  if (columns.empty()) return x;
+  if (columns.size() != x.cols)
+    throw Error(Code::kBinding,
+                "{}: auxiliary 'input_columns' of the use of '{}' at '{}' has {} columns, {} "
+                "expected",
+                source_.path().string(), parameter, input, columns.size(), x.cols);
+  // Layers have it in common; constants stand in the order of the graph's.
+  for (size_t i = 0; i < constants_.size(); ++i)
+    if (constants_[i].indices == columns)
+      return builder_.gather_columns(x, {static_cast<int32_t>(i), x.cols, graph::DType::kI32});
+  const graph::Constant c =
+      builder_.constant(component_ + "/input_columns", x.cols, graph::DType::kI32);
+  constants_.push_back({1, x.cols, {}, std::move(columns)});
+  return builder_.gather_columns(x, c);
 }
 
 void Binder::logits(graph::Value x, const std::string& input, const std::string& parameter,

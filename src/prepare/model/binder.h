@@ -82,6 +82,11 @@ class Binder {
                                    const std::vector<Projection>& projections);
   graph::Value linear(graph::Value x, const std::string& input, const std::string& parameter,
                       uint32_t rows);
+  // x with its columns in the order in which `parameter` stores those of its use at `input` (the
+  // auxiliary input_columns), for the linear to read; mostly that is x itself. A use whose order
+  // nobody asked for is refused by linear and logits: kBinding.
+  graph::Value in_stored_order(graph::Value x, const std::string& input,
+                               const std::string& parameter);
   void logits(graph::Value x, const std::string& input, const std::string& parameter,
               uint32_t rows);
   void tap(std::string_view name, graph::Value x) {
@@ -105,6 +110,7 @@ class Binder {
   std::string component_;  // of the role: "text" of "text.step"
   graph::Builder builder_;
   std::set<std::string, std::less<>> claimed_;
+  std::set<std::string, std::less<>> ordered_;  // parameters whose stored order was asked for
   std::vector<codec::Matrix> weights_;
   std::vector<kernel::Constant> constants_;
 };

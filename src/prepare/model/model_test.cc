@@ -43,6 +43,9 @@ class ChangedSource final : public ParameterSource {
   graph::Policy policy(std::string_view parameter, std::string_view input) const override {
     return inner_.policy(parameter, input);
   }
+  std::vector<int32_t> input_columns(std::string_view parameter, std::string_view input) override {
+    return parameter == reordered ? columns : inner_.input_columns(parameter, input);
+  }
   std::optional<std::string> resource(std::string_view role) const override {
     return inner_.resource(role);
   }
@@ -56,6 +59,8 @@ class ChangedSource final : public ParameterSource {
     config_.set("rope_parameters", std::move(rope));
   }
   std::vector<std::string> more;
+  std::string reordered;  // a parameter with input_columns
+  std::vector<int32_t> columns;
 
  private:
   CheckpointSource inner_;
@@ -166,6 +171,31 @@ TEST(Model, RefusesParametersThatAreLeftOver) {
                                       "linear_attention", "linear_attention"}));
                  },
                  Code::kBinding, {"text/layers/5/"});
+}
+
+// A permutation that no node undoes would be other mathematics.
+TEST(Model, RefusesReorderedColumnsWhereNothingGathersThem) {
+  const auto reorder = [](const std::string& parameter, int32_t n) {
+    return [=](ChangedSource& s) {
+      s.reordered = parameter;
+      for (int32_t c = n; c-- > 0;) s.columns.push_back(c);
+    };
+  };
+  for (const char* parameter :
+       {"text/layers/0/mlp/down", "text/layers/0/mlp/up", "text/layers/0/gdn/query",
+        "text/layers/2/attention/output", "text/output_head"})
+    expect_refused(kNano, reorder(parameter, 256), Code::kBinding,
+                   {parameter, "'input_columns'", "not supported there"});
+  expect_refused(kNano, reorder("text/layers/0/gdn/output", 255), Code::kBinding,
+                 {"text/layers/0/gdn/output", "255 columns, 256 expected"});
+  ChangedSource source(kNano);
+  reorder("text/layers/0/gdn/output", 256)(source);
+  const TextModel model = build_text_model(source, {});
+  ASSERT_EQ(std::ranges::count(model.step.graph.nodes, graph::Op::kGatherColumns, &graph::Node::op),
+            1);
+  EXPECT_TRUE(std::ranges::any_of(model.step.constants, [&](const kernel::Constant& c) {
+    return c.indices == source.columns && c.dtype() == graph::DType::kI32;
+  }));
 }
 
 TEST(Model, NamesTheConfigKeyThatIsWrong) {

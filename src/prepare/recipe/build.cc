@@ -196,6 +196,13 @@ void write_artifact(const checkpoint::Checkpoint& checkpoint, const ArtifactPlan
   }
   ParentEncoder encoder(checkpoint, writer, progress, options);
   for (const ParentPlan& parent : plan.parents) encoder.write(parent);
+  for (const AuxiliaryPlan& auxiliary : plan.auxiliaries) {
+    std::vector<std::byte> bytes(auxiliary.words.size() * sizeof(int32_t));
+    for (size_t i = 0; i < auxiliary.words.size(); ++i)
+      store_le(bytes.data() + i * sizeof(int32_t), auxiliary.words[i]);
+    writer.write(writer.directory().objects[auxiliary.object].offset, bytes);
+    progress.advance(bytes.size());
+  }
   writer.finish();
   progress.finish();
   report.files.push_back(target);

@@ -103,7 +103,8 @@ void for_each_tap(const ImportedParameter& parameter, uint64_t row, uint64_t n_r
         parameter, [&](uint64_t c) { body(tensor.bytes.data() + (c * taps + t) * word, index++); });
 }
 
-void copy_rows(const ImportedParameter& parameter, uint64_t row, uint64_t n_rows, std::byte* out) {
+void copy_rows(const ImportedParameter& parameter, bool in_source_order, uint64_t row,
+               uint64_t n_rows, std::byte* out) {
   if (parameter.transform == Transform::kTransposeTaps) {
     const uint64_t word = word_bytes(*parameter.pieces.front().tensor);
     for_each_tap(parameter, row, n_rows, [&](const std::byte* from, uint64_t i) {
@@ -115,7 +116,7 @@ void copy_rows(const ImportedParameter& parameter, uint64_t row, uint64_t n_rows
   for_each_run(parameter, row, n_rows,
                [&](const std::byte* from, const checkpoint::Tensor& tensor, uint64_t n) {
                  const uint64_t row_bytes = column_bytes(tensor, cols);
-                 if (parameter.columns.empty()) {
+                 if (in_source_order) {
                    std::memcpy(out, from, n * row_bytes);
                    out += n * row_bytes;
                    return;
@@ -185,11 +186,28 @@ void read_rows(const ImportedParameter& parameter, uint64_t row, uint64_t n_rows
                });
 }
 
+bool keeps_source_columns(const ImportedParameter& parameter, const codec::Format& format) {
+  if (format.group == 0 || !same_words(parameter, format)) return false;
+  return std::ranges::any_of(parameter.columns, [&](const Columns& range) {
+    return range.begin % format.group != 0 || range.end % format.group != 0;
+  });
+}
+
+std::vector<int32_t> input_columns(const ImportedParameter& parameter,
+                                   const codec::Format& format) {
+  if (!keeps_source_columns(parameter, format)) return {};
+  std::vector<int32_t> columns(geometry_of(parameter).cols);
+  int32_t at = 0;
+  for_each_column(parameter, [&](uint64_t stored) { columns[stored] = at++; });
+  return columns;
+}
+
 void encode_rows(const ImportedParameter& parameter, const codec::Format& format, uint64_t row,
                  uint64_t n_rows, const PlaneRows& dst, Team& team) {
   const codec::Geometry geometry = geometry_of(parameter);
   const codec::Planes planes = format.planes(geometry);
   const bool copy = same_words(parameter, format);
+  const bool in_source_order = parameter.columns.empty() || keeps_source_columns(parameter, format);
   const uint64_t at_once = std::max<uint64_t>(1, kValuesAtOnce / geometry.cols);
   team.for_range(static_cast<int64_t>(n_rows), 1, [&](int64_t begin, int64_t end) {
     std::vector<float> values;
@@ -199,7 +217,7 @@ void encode_rows(const ImportedParameter& parameter, const codec::Format& format
       for (int p = 0; p < planes.count; ++p) to[p] = dst.plane[p] + r * planes.plane[p].row_bytes;
       try {
         if (copy) {
-          copy_rows(parameter, row + r, n, to[0]);
+          copy_rows(parameter, in_source_order, row + r, n, to[0]);
           // Words of direct formats are all legal; blocks come with scales.
           if (format.quantised) format.validate(to[0], {n, geometry.cols}, 0, n);
           continue;

@@ -31,6 +31,8 @@ class Planner {
       for (const ImportedParameter& parameter : component.parameters)
         if (parameter.tied_to.empty() && !placed_.contains(parameter.name))
           place({&parameter}, stored_shape(parameter));
+    for (const ImportedComponent& component : model_.components)
+      for (const ImportedParameter& parameter : component.parameters) add_auxiliary(parameter);
     artifact::place_objects(plan_.directory);
     for (const ImportedComponent& component : model_.components) add_component(component);
     plan_.directory.index();
@@ -101,6 +103,26 @@ class Planner {
     plan_.parents.push_back(std::move(parent));
   }
 
+  // One object for all uses with the same columns (§14.6).
+  void add_auxiliary(const ImportedParameter& parameter) {
+    std::vector<int32_t> words =
+        input_columns(parameter, codec::format(choices_.at(parameter.name).format));
+    if (words.empty() || parameter.inputs.empty()) return;
+    auto same = std::ranges::find(plan_.auxiliaries, words, &AuxiliaryPlan::words);
+    if (same == plan_.auxiliaries.end()) {
+      const codec::Format& format = codec::format(codec::FormatId::kInt32);
+      artifact::Object object{.id = fmt::format("auxiliary/{:06}", plan_.auxiliaries.size()),
+                              .shape = {words.size()},
+                              .format = std::string(format.name),
+                              .layout = std::string(format.layout_name)};
+      object.bytes = codec::encoded_bytes(format, format.layout_name, object.shape, 1);
+      plan_.auxiliaries.push_back({plan_.directory.objects.size(), std::move(words)});
+      plan_.directory.objects.push_back(std::move(object));
+      same = std::prev(plan_.auxiliaries.end());
+    }
+    input_columns_[parameter.name] = plan_.directory.objects[same->object].id;
+  }
+
   artifact::Binding binding_of(const ImportedParameter& parameter) const {
     const std::string& owner = parameter.tied_to.empty() ? parameter.name : parameter.tied_to;
     const Placed& placed = placed_.at(owner);
@@ -119,11 +141,17 @@ class Planner {
     plan_.directory.components.emplace_back(component.id, std::move(record));
     for (const ImportedParameter& parameter : component.parameters) {
       plan_.directory.bindings.emplace_back(parameter.name, binding_of(parameter));
-      for (const std::string& input : parameter.inputs)
-        plan_.directory.uses.push_back({.parameter = parameter.name,
-                                        .input = input,
-                                        .activation_policy = std::string(graph::policy_name(
-                                            choices_.at(parameter.name).policy))});
+      for (const std::string& input : parameter.inputs) {
+        artifact::Use use{.parameter = parameter.name,
+                          .input = input,
+                          .activation_policy =
+                              std::string(graph::policy_name(choices_.at(parameter.name).policy))};
+        const auto columns = input_columns_.find(parameter.name);
+        if (columns != input_columns_.end())
+          use.auxiliaries.emplace_back("input_columns",
+                                       artifact::Binding{.object = columns->second});
+        plan_.directory.uses.push_back(std::move(use));
+      }
     }
   }
 
@@ -132,6 +160,7 @@ class Planner {
   ArtifactPlan plan_;
   std::map<std::string, FormatChoice> choices_;
   std::map<std::string, Placed> placed_;
+  std::map<std::string, std::string> input_columns_;  // parameter → object of its uses' auxiliary
   std::set<std::string> shared_;
 };
 

@@ -19,6 +19,12 @@ struct ParentPlan {
   std::vector<const ImportedParameter*> members;
 };
 
+// An auxiliary of uses, int32 words (§10.3).
+struct AuxiliaryPlan {
+  size_t object = 0;  // index into Directory::objects
+  std::vector<int32_t> words;
+};
+
 struct TextResource {
   std::string role;
   std::string bytes;  // nonempty
@@ -27,8 +33,9 @@ struct TextResource {
 // `directory` is complete except for `files`, metadata and provenance; objects are placed.
 struct ArtifactPlan {
   artifact::Directory directory;
-  std::vector<ParentPlan> parents;      // ascending offset
-  std::vector<TextResource> resources;  // object i of the directory is resource i
+  std::vector<ParentPlan> parents;         // ascending offset
+  std::vector<AuxiliaryPlan> auxiliaries;  // behind them, ascending offset
+  std::vector<TextResource> resources;     // object i of the directory is resource i
 };
 
 // Order, names, packing groups, bindings and uses of §14.6 and §15. `model` must outlive the plan.

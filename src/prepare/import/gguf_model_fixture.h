@@ -1,0 +1,151 @@
+// GGUF files of tiny models, for tests: counting numbers in every tensor.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint/gguf_fixture.h"
+
+namespace flare::prepare::test {
+
+using checkpoint::test::GgufBuilder;
+using checkpoint::test::GgufBytes;
+
+constexpr uint32_t kF32 = 0, kQ8_0 = 8, kQ4K = 12;
+
+inline uint64_t product(const std::vector<uint64_t>& shape) {
+  uint64_t n = 1;
+  for (uint64_t d : shape) n *= d;
+  return n;
+}
+
+// Element i is first + i.
+inline std::string counting(const std::vector<uint64_t>& shape, float first) {
+  GgufBytes out;
+  for (uint64_t i = 0; i < product(shape); ++i) out.number(first + static_cast<float>(i));
+  return out.all();
+}
+
+inline void f32_tensor(GgufBuilder& b, const std::string& name, const std::vector<uint64_t>& shape,
+                       float first = 0) {
+  b.tensor(name, shape, kF32, counting(shape, first));
+}
+
+inline void common_keys(GgufBuilder& b, const std::string& architecture) {
+  b.text("general.architecture", architecture);
+  const std::string a = architecture + ".";
+  b.u32(a + "block_count", 1).u32(a + "context_length", 64).u32(a + "embedding_length", 8);
+  b.u32(a + "feed_forward_length", 12).u32(a + "attention.head_count", 2);
+  b.u32(a + "attention.head_count_kv", 1).f32(a + "attention.layer_norm_rms_epsilon", 1e-5f);
+  b.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "qwen2");
+  b.texts("tokenizer.ggml.tokens", {"a", "b", "ab", "<end>"});
+  b.u32s("tokenizer.ggml.token_type", {1, 1, 1, 3});
+  b.texts("tokenizer.ggml.merges", {"a b"}).u32("tokenizer.ggml.eos_token_id", 3);
+}
+
+inline void mlp(GgufBuilder& b, const std::string& layer) {
+  f32_tensor(b, layer + "ffn_gate.weight", {12, 8});
+  f32_tensor(b, layer + "ffn_up.weight", {12, 8});
+  f32_tensor(b, layer + "ffn_down.weight", {8, 12});
+}
+
+inline GgufBuilder tiny_llama() {
+  GgufBuilder b;
+  common_keys(b, "llama");
+  f32_tensor(b, "token_embd.weight", {4, 8});
+  f32_tensor(b, "output_norm.weight", {8}, 1);
+  f32_tensor(b, "blk.0.attn_norm.weight", {8}, 1);
+  f32_tensor(b, "blk.0.attn_q.weight", {8, 8});
+  f32_tensor(b, "blk.0.attn_k.weight", {4, 8}, 100);
+  f32_tensor(b, "blk.0.attn_v.weight", {4, 8}, 200);
+  f32_tensor(b, "blk.0.attn_output.weight", {8, 8});
+  f32_tensor(b, "blk.0.ffn_norm.weight", {8}, 1);
+  mlp(b, "blk.0.");
+  return b;
+}
+
+// Gated DeltaNet layers: nk key heads of 8, nv value heads of 32 unless told otherwise.
+constexpr uint64_t kNk = 2, kNv = 4, kDk = 8, kDv = 32;
+constexpr uint64_t kKeys = kNk * kDk, kValues = kNv * kDv, kChannels = 2 * kKeys + kValues;
+
+inline void qwen35_layer(GgufBuilder& b, const std::string& layer, uint64_t dv) {
+  const uint64_t values = kNv * dv, channels = 2 * kKeys + values;
+  f32_tensor(b, layer + "attn_norm.weight", {8}, 1);
+  f32_tensor(b, layer + "post_attention_norm.weight", {8}, 1);
+  f32_tensor(b, layer + "attn_qkv.weight", {channels, 8});
+  f32_tensor(b, layer + "attn_gate.weight", {values, 8});
+  f32_tensor(b, layer + "ssm_alpha.weight", {kNv, 8});
+  f32_tensor(b, layer + "ssm_beta.weight", {kNv, 8}, 500);
+  GgufBytes decay;
+  for (uint64_t i = 0; i < kNv; ++i) decay.number(-std::exp(static_cast<float>(i)));
+  b.tensor(layer + "ssm_a", {kNv}, kF32, decay.all());
+  f32_tensor(b, layer + "ssm_dt.bias", {kNv}, 30);
+  f32_tensor(b, layer + "ssm_conv1d.weight", {channels, 4});
+  f32_tensor(b, layer + "ssm_norm.weight", {dv}, 7);
+  mlp(b, layer);
+}
+
+// All but the tensors blk.N.ssm_out.weight.
+inline GgufBuilder qwen35_without_output(uint32_t layers, uint64_t dv) {
+  GgufBuilder b;
+  common_keys(b, "qwen35");
+  b.u32("qwen35.block_count", layers);
+  b.u32("qwen35.ssm.conv_kernel", 4).u32("qwen35.ssm.state_size", kDk);
+  b.u32("qwen35.ssm.group_count", kNk).u32("qwen35.ssm.time_step_rank", kNv);
+  b.u32("qwen35.ssm.inner_size", static_cast<uint32_t>(kNv * dv));
+  b.u32("qwen35.rope.dimension_count", 4);
+  b.u32s("qwen35.rope.dimension_sections", {1, 1, 0, 0});
+  b.flags("qwen35.attention.recurrent_layers", std::vector<bool>(layers, true));
+  f32_tensor(b, "token_embd.weight", {4, 8});
+  f32_tensor(b, "output_norm.weight", {8}, 1);
+  for (uint32_t i = 0; i < layers; ++i) qwen35_layer(b, "blk." + std::to_string(i) + ".", dv);
+  return b;
+}
+
+// One layer whose output is q8_0: a block for each head.
+inline GgufBuilder tiny_qwen35() {
+  GgufBuilder b = qwen35_without_output(1, kDv);
+  GgufBytes blocks;
+  for (uint64_t row = 0; row < 8; ++row)
+    for (uint64_t head = 0; head < kNv; ++head) {
+      blocks.number<uint16_t>(0x3C00);  // 1
+      for (uint64_t i = 0; i < kDv; ++i)
+        blocks.number(static_cast<int8_t>((row * 40 + head * 32 + i) % 120));
+    }
+  b.tensor("blk.0.ssm_out.weight", {8, kValues}, kQ8_0, blocks.all());
+  return b;
+}
+
+// Two layers whose outputs are q4_k: four heads of 64 fill a block, a row. Stored column c of row r
+// is (r + 1)·floor(c/16), in both layers.
+constexpr uint64_t kWideDv = 64, kWideValues = kNv * kWideDv;
+
+inline std::string wide_output_blocks() {
+  constexpr uint16_t rows[] = {0x3C00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700, 0x4800};
+  GgufBytes blocks;
+  for (const uint16_t scale : rows) {  // 1 … 8
+    blocks.number(scale).number<uint16_t>(0);
+    for (const uint8_t factor : {1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1}) blocks.number(factor);
+    for (int pair = 0; pair < 4; ++pair)
+      for (int l = 0; l < 32; ++l)
+        blocks.number(static_cast<uint8_t>((64 * pair + l) / 16 | (64 * pair + 32 + l) / 16 << 4));
+  }
+  return blocks.all();
+}
+
+inline GgufBuilder wide_qwen35() {
+  GgufBuilder b = qwen35_without_output(2, kWideDv);
+  for (const char* layer : {"blk.0.", "blk.1."})
+    b.tensor(std::string(layer) + "ssm_out.weight", {8, kWideValues}, kQ4K, wide_output_blocks());
+  return b;
+}
+
+// Where the file keeps value head `head` of the parameter (quantised_checkpoints.md §8.5).
+inline uint64_t tiled(uint64_t head) {
+  const uint64_t per_key = kNv / kNk;
+  return head % per_key * kNk + head / per_key;
+}
+
+}  // namespace flare::prepare::test
