@@ -135,7 +135,7 @@ TEST(CheckPlan, GatheredColumnsAreColumnsOfTheInput) {
   refused([](auto& l) { l.more[0].indices[2] = 16; }, "holds column 16, 0 to 15 expected");
   refused([](auto& l) { l.more[0].indices[0] = -1; }, "holds column -1, 0 to 15 expected");
   refused([](auto& l) { l.operands[0].cols = 15; }, "holds column 15, 0 to 14 expected");
-  refused([](auto& l) { l.operands[2].cols = 5; }, "operand 2 has 5 columns, 4 expected");
+  refused([](auto& l) { l.operands[2].cols = 3; }, "operand 2 has 3 columns, 4 expected");
   refused([](auto& l) { l.operands[2].extent = Extent::kLogits; }, "rows 'L'");
   refused([](auto& l) { l.operands[2].offset = 0; }, "place of operand 0");
   refused([](auto& l) { l.operands[1] = constant(0); }, "an i32 constant expected");

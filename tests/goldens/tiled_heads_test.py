@@ -22,8 +22,10 @@ except ImportError:
 IGNITION = sys.argv.pop(1)
 # Twins run the same arithmetic on the same numbers; what is left is the order of sums.
 EXACT = 1e-5
-# As served: int8 activations (tests/goldens/gguf_goldens_test.cc).
-SERVED = 3e-2
+# As served the projection takes int8 activations, and random DeltaNets magnify rounding: eight such
+# models came out up to 9.0e-2 away, and as q8 up to 1.8e-1. A wrong order is 1 away. Frozen at
+# about twice the first.
+SERVED, WRONG = 0.2, 0.8
 TOKENS = np.random.default_rng(7).integers(0, 61, 37)
 
 VOCAB, HIDDEN, INNER, LAYERS, HEADS, HEAD_DIM, CONV, EPS = 61, 64, 96, 4, 2, 32, 4, 1e-6
@@ -266,17 +268,21 @@ def ignition(*words):
 class TiledHeads(unittest.TestCase):
     def logits(self, model, *flags):
         out = self.folder / "logits.safetensors"
-        ignition("logits", model, "--tokens", ",".join(map(str, TOKENS)), "--output", out, "--force",
+        out.unlink(missing_ok=True)
+        ignition("logits", model, "--tokens", ",".join(map(str, TOKENS)), "--output", out,
                  "--threads", 2, *flags)
         data = out.read_bytes()
         size = struct.unpack_from("<Q", data)[0]
         begin, end = json.loads(data[8:8 + size])["logits"]["data_offsets"]
         return np.frombuffer(data[8 + size + begin:8 + size + end], "<f4").astype(np.float64)
 
+    @staticmethod
+    def distance(got, want):
+        return np.sqrt(np.mean((got - want) ** 2) / np.mean(want ** 2))
+
     def assert_near(self, got, want, bound, what):
         self.assertEqual(got.shape, want.shape)
-        error = np.sqrt(np.mean((got - want) ** 2) / np.mean(want ** 2))
-        self.assertLessEqual(error, bound, what)
+        self.assertLessEqual(self.distance(got, want), bound, what)
 
     def check(self, nk, nv, dv, type_name):
         model = Model(nk, nv, dv, type_name, seed=nv)
@@ -289,13 +295,15 @@ class TiledHeads(unittest.TestCase):
         ignition("verify", kept)
         ignition("build", gguf, "--output", built, "--recipe", "q8")
         want = self.logits(twin, "--exact")
-        self.assertGreater(np.abs(self.logits(wrong, "--exact") - want).max(), 0.1,
+        self.assertGreater(self.distance(self.logits(wrong, "--exact"), want), WRONG,
                            "the order of columns hardly matters to this model")
+        served = self.logits(gguf)
+        self.assert_near(served, want, SERVED, "served")
+        self.assertEqual(self.logits(kept).tobytes(), served.tobytes())
         for path in (gguf, kept):
             self.assert_near(self.logits(path, "--exact"), want, EXACT, f"{path.name} exact")
             self.assert_near(self.logits(path, "--exact", "--chunk", 5), want, EXACT,
                              f"{path.name} in chunks")
-            self.assert_near(self.logits(path), want, SERVED, f"{path.name} served")
         # Encoded anew, the columns are back in order.
         want = self.logits(twin, "--exact", "--recipe", "q8")
         self.assert_near(self.logits(gguf, "--exact", "--recipe", "q8"), want, EXACT, "gguf as q8")
@@ -319,7 +327,7 @@ class TiledHeads(unittest.TestCase):
 
     def test_blocks_of_two_heads_q4_k(self):
         kept, built = self.check(nk=2, nv=6, dv=128, type_name="q4_k")
-        uses = json.loads(ignition("--json", "inspect", kept, "--uses"))["uses"]
+        uses = json.loads(ignition("--json", "inspect", kept, "--uses"))["result"]["uses"]
         found = [u["auxiliaries"] for u in uses if "auxiliaries" in u]
         self.assertEqual(found, [{"input_columns": {"object": "auxiliary/000000"}}] * (LAYERS - 1))
         shown = ignition("inspect", kept, "--uses", "--objects")
