@@ -261,6 +261,16 @@ void Engine::keep_prefix(Active& a) {
   a.published_pages = computed / runner_.memory_plan().page_tokens;
 }
 
+// A prefix that cannot be kept is no failure of the request.
+void Engine::keep_answer(Active& a) {
+  if (!prefixes_ || a.n_generated() < kLeastFrontierStep) return;
+  try {
+    prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory);
+  } catch (const std::exception& e) {
+    log_error("an answer's prefix was not kept: {}", e.what());
+  }
+}
+
 const uint32_t* Engine::mask_of(Active& a) {
   if (!a.request.constraint) return nullptr;
   a.mask.assign((model_.vocab_size + 31) / 32, 0);
@@ -388,8 +398,7 @@ void Engine::finish(Active& a, FinishReason reason, int32_t stop_id, std::string
   event.error = std::move(error);
   const bool running = a.memory.has_value();
   if (running) {
-    if (prefixes_ && reason != FinishReason::kFailed && a.n_generated() >= kLeastFrontierStep)
-      prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory);
+    if (reason != FinishReason::kFailed) keep_answer(a);
     reserved_pages_ -= a.reserved_pages;
     a.memory.reset();
   }

@@ -107,6 +107,7 @@ class Engine {
   void advance(Active& a, int32_t token);
   void reuse_prefix(Active& a);
   void keep_prefix(Active& a);
+  void keep_answer(Active& a);
   void finish(Active& a, FinishReason reason, int32_t stop_id = -1, std::string error = {});
   void fail_all(const std::string& why);
   const uint32_t* mask_of(Active& a);

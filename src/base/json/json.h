@@ -65,6 +65,7 @@ class Json {
   const std::string& as_string(std::string_view where = "value") const;
   const Array& as_array(std::string_view where = "value") const;
   const Object& as_object(std::string_view where = "value") const;
+  std::string& mutable_string() { return std::get<std::string>(value_); }  // of a string
   Array& mutable_array();    // turns null into []
   Object& mutable_object();  // turns null into {}
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/hash/sha256.h"
@@ -169,12 +170,16 @@ void order_results(Json::Array* messages) {
   for (size_t begin = 0; begin < messages->size(); ++begin) {
     const Json* calls = (*messages)[begin].find("tool_calls");
     if (!calls) continue;
-    const Json::Array ids = calls->as_array();
+    const Json::Array& list = calls->as_array();
+    std::unordered_map<std::string_view, size_t> places;  // the first call of an id
+    for (size_t i = 0; i < list.size(); ++i)
+      if (const Json* id = list[i].find("id"); id && id->is_string())
+        places.emplace(id->as_string(), i);
     const auto rank = [&](const Json& result) {
       const Json* wanted = result.find("tool_call_id");
-      size_t i = 0;
-      while (i < ids.size() && !(wanted && ids[i].find("id") && *ids[i].find("id") == *wanted)) ++i;
-      return i;
+      const auto place =
+          wanted && wanted->is_string() ? places.find(wanted->as_string()) : places.end();
+      return place == places.end() ? list.size() : place->second;
     };
     const auto first = messages->begin() + static_cast<std::ptrdiff_t>(begin) + 1;
     const auto last =
@@ -199,8 +204,14 @@ void shorten_call_ids(Json::Array* messages) {
   }
 }
 
+// In place: a thousand of them must not copy what was there a thousand times.
 void append_paragraph(std::string_view text, Json* message) {
-  message->set("content", content_of(*message) + "\n\n" + std::string(text));
+  for (auto& [name, value] : message->mutable_object()) {
+    if (name != "content") continue;
+    value.mutable_string() += "\n\n";
+    value.mutable_string() += text;
+    return;
+  }
 }
 
 // Merges the leading system messages and finds a place for later ones (S4.1, S4.2).

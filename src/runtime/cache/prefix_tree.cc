@@ -141,7 +141,7 @@ PrefixTree::Hit PrefixTree::restore(std::span<const int32_t> prompt, std::string
 }
 
 void PrefixTree::publish(std::span<const int32_t> tokens, std::string_view salt,
-                         const SequenceMemory& sequence) {
+                         SequenceMemory& sequence) {
   if (rank_.page.bytes == 0) return;
   Node* node = &root_of(salt);
   const uint32_t n_full = sequence.computed() / page_tokens_;
@@ -157,14 +157,18 @@ void PrefixTree::publish(std::span<const int32_t> tokens, std::string_view salt,
       pages_.retain(made->page);
       ++stats_.pages;
       next = node->children.emplace(hash_of(page), std::move(made))->second.get();
-      touch(*next);
+    } else if (next->page != sequence.page_table()[i]) {
+      // Computed twice at once. Who publishes below a page holds it: then no page that the tree
+      // alone holds lies above one that a sequence holds, and all of them can be evicted.
+      sequence.share_page(i, next->page);
     }
+    touch(*next);
     node = next;
   }
 }
 
 void PrefixTree::snapshot(std::span<const int32_t> tokens, std::string_view salt,
-                          const SequenceMemory& sequence) {
+                          SequenceMemory& sequence) {
   const uint32_t computed = sequence.computed();
   if (max_snapshots_ == 0 || computed == 0) return;
   publish(tokens, salt, sequence);

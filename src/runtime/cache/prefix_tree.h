@@ -40,13 +40,12 @@ class PrefixTree {
   };
   // Gives a new sequence the longest usable prefix of `prompt` but for its last token.
   Hit restore(std::span<const int32_t> prompt, std::string_view salt, SequenceMemory& sequence);
-  // Makes the sequence's full pages available; `tokens` are its ids from the first on.
-  void publish(std::span<const int32_t> tokens, std::string_view salt,
-               const SequenceMemory& sequence);
+  // Makes the sequence's full pages available; `tokens` are its ids from the first on. Pages that
+  // the tree has already take the place of the sequence's own.
+  void publish(std::span<const int32_t> tokens, std::string_view salt, SequenceMemory& sequence);
   // Keeps the sequence's row as it stands behind sequence.computed() tokens, whose full pages are
   // published with it. Nothing happens where that frontier is kept already or no row can be had.
-  void snapshot(std::span<const int32_t> tokens, std::string_view salt,
-                const SequenceMemory& sequence);
+  void snapshot(std::span<const int32_t> tokens, std::string_view salt, SequenceMemory& sequence);
   // Evicts until the pool has `n_pages` free, or nothing is left that only the tree holds.
   void make_room(uint32_t n_pages);
   void clear();

@@ -182,6 +182,27 @@ TEST_P(PrefixTrees, GiveEveryPageBackForSequencesThatNeedIt) {
   expect_whole(large, prompt);
 }
 
+TEST_P(PrefixTrees, PagesComputedTwiceAtOnceAreKeptOnceAndAllComeBack) {
+  make(16, 4);
+  const Ids prompt = counting(0, 8 * kTokens);
+  std::optional<SequenceMemory> a(sequence());
+  SequenceMemory b = sequence();
+  compute(*a, prompt, 4 * kTokens);
+  compute(b, prompt, 4 * kTokens);
+  tree_->publish(prompt, "", *a);
+  tree_->publish(prompt, "", b);
+  EXPECT_EQ(pages_->used(), 4u);
+  compute(b, prompt, 8 * kTokens);
+  tree_->publish(prompt, "", b);
+  a.reset();
+  SequenceMemory c = sequence();
+  const Ids other = counting(1000, 8 * kTokens);
+  compute(c, other, 8 * kTokens);
+  expect_whole(b, prompt);
+  expect_whole(c, other);
+  tree_->audit();
+}
+
 TEST_P(PrefixTrees, ForgetWhatSavesLeastFirst) {
   make(64, 2);
   const Ids prompt = counting(0, 60), other = counting(500, 60);

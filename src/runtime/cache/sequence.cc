@@ -67,6 +67,12 @@ void SequenceMemory::adopt(std::span<std::byte* const> pages, const std::byte* r
   computed_ = computed;
 }
 
+void SequenceMemory::share_page(uint32_t index, std::byte* page) {
+  pages_->retain(page);
+  pages_->release(owned_[index]);
+  owned_[index] = table_[index] = page;
+}
+
 SequenceMemory::Mark SequenceMemory::mark() const {
   return {computed_, std::vector<std::byte>(row_, row_ + (row_ ? rank_->row.bytes : 0))};
 }

@@ -25,6 +25,10 @@ class SequenceMemory {
   // sequence that has computed nothing yet.
   void adopt(std::span<std::byte* const> pages, const std::byte* row, uint32_t computed);
 
+  // Puts another page with the same contents in the place of its full page `index`, so that the
+  // two are kept once.
+  void share_page(uint32_t index, std::byte* page);
+
   std::byte* row() const { return row_; }
   std::byte* const* page_table() const { return table_.data(); }
   // Pool pages that it holds, shared ones included.
