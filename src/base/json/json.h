@@ -66,8 +66,8 @@ class Json {
   const Array& as_array(std::string_view where = "value") const;
   const Object& as_object(std::string_view where = "value") const;
   std::string& mutable_string() { return std::get<std::string>(value_); }  // of a string
-  Array& mutable_array();    // turns null into []
-  Object& mutable_object();  // turns null into {}
+  Array& mutable_array();                                                  // turns null into []
+  Object& mutable_object();                                                // turns null into {}
 
   // The member called `name`, or nullptr; nullptr also if this is no object.
   const Json* find(std::string_view name) const;
