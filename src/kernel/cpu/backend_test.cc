@@ -195,7 +195,8 @@ TEST(CpuBackend, RefusesAPlanThatDoesNotFitItsKernels) {
     EXPECT_NE(message.find(text), std::string::npos) << message;
   };
   // Operands: 0 … 2 embed, 3 … 5 rms_norm, 6 … 8 add, 9 … 10 tap.
-  expect([](Plan& p) { p.launches[0].kernel = kKernels; }, "kernel id 22 is unknown");
+  expect([](Plan& p) { p.launches[0].kernel = kKernels; },
+         fmt::format("kernel id {} is unknown", kKernels));
   expect([](Plan& p) { p.launches[1].n_operands = 2; }, "launch 1 (rms_norm): 2 operands, 3");
   expect([](Plan& p) { p.launches[1].n_immediates = 1; }, "1 immediates, 2 expected");
   expect([](Plan& p) { p.launches[3].first_operand = 10; }, "leave the 11 of the plan");
@@ -205,7 +206,7 @@ TEST(CpuBackend, RefusesAPlanThatDoesNotFitItsKernels) {
   expect([](Plan& p) { p.operands[5].stride = 8; }, "has stride 8");
   expect([](Plan& p) { p.operands[1].index = 1; }, "names weight 1 of 1");
   expect([](Plan& p) { p.operands[4].index = 7; }, "names constant 7 of 1");
-  expect([](Plan& p) { p.operands[4].space = Space::kNone; }, "a constant expected");
+  expect([](Plan& p) { p.operands[4].space = Space::kNone; }, "an f32 constant expected");
   expect([](Plan& p) { p.operands[0].index = 1; }, "is input or output 1, 0 expected");
   expect([](Plan& p) { p.operands[0].dtype = graph::DType::kF32; }, "i32 step indices expected");
   expect([](Plan& p) { p.operands[10].index = 8; }, "below 8 expected");
