@@ -1,18 +1,14 @@
 // Fuzz target of data URLs: base64 decodes as the standard's bit by bit reading, or is refused.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "frontend/media/media.h"
+#include "require.h"
 
 namespace {
 
 using namespace flare::media;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 constexpr std::string_view kAlphabet =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -1,16 +1,12 @@
 // Fuzz target of images: header and decoder agree, and what was decoded can be resized.
 #include <cstdint>
-#include <cstdlib>
 
 #include "frontend/media/media.h"
+#include "require.h"
 
 namespace {
 
 using namespace flare::media;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 }  // namespace
 

@@ -1,11 +1,11 @@
 // Fuzz target of both JSON parsers: they agree, and what they wrote they read again.
 // fuzz links: flare_base
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
 
 #include "base/error.h"
 #include "base/json/json.h"
+#include "require.h"
 
 namespace {
 
@@ -17,10 +17,6 @@ std::optional<flare::Json> parse(Parser parser, std::string_view text) {
   } catch (const flare::Error&) {
     return std::nullopt;
   }
-}
-
-void require(bool holds) {
-  if (!holds) std::abort();
 }
 
 }  // namespace

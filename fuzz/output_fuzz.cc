@@ -1,7 +1,6 @@
 // Fuzz target of the output parsers: pieces give what the whole gives, text is valid UTF-8, and
 // finished calls carry one JSON object.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,15 +8,12 @@
 #include "base/error.h"
 #include "base/json/json.h"
 #include "frontend/output/parser.h"
+#include "require.h"
 
 namespace {
 
 using namespace flare;            // NOLINT
 using namespace flare::frontend;  // NOLINT
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 const ToolSet& tools() {
   static const ToolSet set = ToolSet::from_json(parse_json(
@@ -78,7 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check_text(whole.content);
   for (const OutputCall& call : whole.calls) {
     check_text(call.arguments);
-    require(call.complete != cut || call.complete);
+    require(call.complete || cut);
     const std::string object = call.complete ? call.arguments : complete_members(call.arguments);
     require(parse_json(object, "arguments", {.max_depth = 256}).is_object());
   }

@@ -2,21 +2,17 @@
 // stand in order; where the first byte is a digit, the well-known expression of that number must
 // match what the engine matches.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "base/error.h"
 #include "frontend/tokenizer/pattern.h"
 #include "frontend/tokenizer/unicode.h"
 #include "frontend/tokenizer/word_matcher.h"
+#include "require.h"
 
 namespace {
 
 using namespace flare::frontend::tokenizer;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 std::vector<std::pair<size_t, size_t>> matches(const Pattern& pattern, std::string_view text) {
   MatchScratch scratch;

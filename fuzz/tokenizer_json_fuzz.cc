@@ -1,30 +1,19 @@
 // Fuzz target of tokenizer.json: what loads encodes, decodes, and streams as it decodes at once.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "base/error.h"
 #include "frontend/tokenizer/tokenizer.h"
+#include "tokenizer_streams.h"
 
 namespace {
 
 using namespace flare::frontend;
 
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
 void try_text(const Tokenizer& tokenizer, std::string_view text) {
   try {
     const std::vector<int32_t> ids = tokenizer.encode(text, {true, true});
-    for (const int32_t id : ids) require(id >= 0 && id < tokenizer.id_limit());
-    for (const bool skip : {false, true}) {
-      const std::string whole = tokenizer.decode(ids, skip);
-      StreamDecoder stream(tokenizer, skip);
-      std::string parts;
-      for (const int32_t id : ids) parts += stream.push(id);
-      require(parts + stream.finish() == whole);
-    }
+    check_streams(tokenizer, ids);
     require(tokenizer.encode(MarkedText(text, Origin::kTemplate)) ==
             tokenizer.encode(text, {false, true}));
   } catch (const flare::Error&) {

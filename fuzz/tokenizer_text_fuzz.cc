@@ -1,7 +1,6 @@
 // Fuzz target of encoding and decoding: a text, cut between template and caller where its first
 // bytes say, through one tokenizer of each kind.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -9,14 +8,11 @@
 #include "base/file.h"
 #include "frontend/tokenizer/tokenizer.h"
 #include "frontend/tokenizer/unicode.h"
+#include "require.h"
 
 namespace {
 
 using namespace flare::frontend;
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 // Small files of every model and decoder kind; the first is the bundled model's.
 const std::vector<Tokenizer>& tokenizers() {

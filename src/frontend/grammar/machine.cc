@@ -2,7 +2,6 @@
 #include "frontend/grammar/machine.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 
 namespace flare::frontend::grammar {
@@ -17,13 +16,6 @@ uint64_t mix(uint64_t h, uint64_t v) {
 }
 uint64_t pair_key(int32_t a, int32_t b) {
   return uint64_t{static_cast<uint32_t>(a)} << 32 | static_cast<uint32_t>(b);
-}
-bool bit(const ObjectSpec::Bits& bits, size_t i) { return bits[i / 64] >> (i % 64) & 1; }
-void set_bit(ObjectSpec::Bits& bits, size_t i) { bits[i / 64] |= uint64_t{1} << (i % 64); }
-size_t count(const ObjectSpec::Bits& bits) {
-  size_t n = 0;
-  for (const uint64_t word : bits) n += static_cast<size_t>(std::popcount(word));
-  return n;
 }
 
 }  // namespace

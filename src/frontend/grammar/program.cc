@@ -2,20 +2,11 @@
 #include "frontend/grammar/program.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/error.h"
 
 namespace flare::frontend::grammar {
 namespace {
-
-bool bit(const ObjectSpec::Bits& bits, size_t i) { return bits[i / 64] >> (i % 64) & 1; }
-void set_bit(ObjectSpec::Bits& bits, size_t i) { bits[i / 64] |= uint64_t{1} << (i % 64); }
-size_t count(const ObjectSpec::Bits& bits) {
-  size_t n = 0;
-  for (const uint64_t word : bits) n += static_cast<size_t>(std::popcount(word));
-  return n;
-}
 
 void make_trie(ObjectSpec& spec) {
   const auto n_names = static_cast<int32_t>(spec.names.size());

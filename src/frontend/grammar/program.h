@@ -1,6 +1,8 @@
 // A grammar as code for the machine: leaves that match letters, calls, counters and objects.
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -58,6 +60,14 @@ struct ObjectSpec {
   std::vector<TrieNode> trie;
   std::vector<int32_t> value_code;  // per name, then per others: where the value is read
 };
+
+inline bool bit(const ObjectSpec::Bits& bits, size_t i) { return bits[i / 64] >> (i % 64) & 1; }
+inline void set_bit(ObjectSpec::Bits& bits, size_t i) { bits[i / 64] |= uint64_t{1} << (i % 64); }
+inline size_t count(const ObjectSpec::Bits& bits) {
+  size_t n = 0;
+  for (const uint64_t word : bits) n += static_cast<size_t>(std::popcount(word));
+  return n;
+}
 
 struct Procedure {
   enum Kind : uint8_t { kPlain, kCounter, kObject } kind = kPlain;

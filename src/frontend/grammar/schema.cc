@@ -15,6 +15,7 @@ constexpr size_t kMaxNameKinds = 128;
 // Optional tuple members that nest before a procedure takes over.
 constexpr size_t kNestedItems = 16;
 
+// Besides the refused ones.
 constexpr std::array kRelevant = {
     std::string_view("type"),
     std::string_view("enum"),
@@ -46,23 +47,11 @@ constexpr std::array kRelevant = {
     std::string_view("dependencies"),
     std::string_view("minProperties"),
     std::string_view("maxProperties"),
-    std::string_view("not"),
-    std::string_view("if"),
-    std::string_view("then"),
-    std::string_view("else"),
-    std::string_view("dependentSchemas"),
-    std::string_view("unevaluatedItems"),
-    std::string_view("unevaluatedProperties"),
-    std::string_view("contains"),
-    std::string_view("minContains"),
-    std::string_view("maxContains"),
-    std::string_view("propertyNames"),
-    std::string_view("$dynamicRef"),
-    std::string_view("$recursiveRef"),
 };
 
 bool is_relevant(std::string_view key) {
-  return std::find(kRelevant.begin(), kRelevant.end(), key) != kRelevant.end();
+  return std::find(kRelevant.begin(), kRelevant.end(), key) != kRelevant.end() ||
+         std::find(kRefusedKeywords.begin(), kRefusedKeywords.end(), key) != kRefusedKeywords.end();
 }
 
 void tighten(NumberBounds& into, const NumberBounds& other) {

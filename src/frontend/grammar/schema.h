@@ -2,10 +2,12 @@
 // pointer and name, or ignored, as the table there says.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -16,6 +18,23 @@
 #include "frontend/grammar/program.h"
 
 namespace flare::frontend::grammar {
+
+// Keywords that no automaton here can enforce (S7.3).
+inline constexpr std::array kRefusedKeywords = {
+    std::string_view("not"),
+    std::string_view("if"),
+    std::string_view("then"),
+    std::string_view("else"),
+    std::string_view("dependentSchemas"),
+    std::string_view("unevaluatedItems"),
+    std::string_view("unevaluatedProperties"),
+    std::string_view("contains"),
+    std::string_view("minContains"),
+    std::string_view("maxContains"),
+    std::string_view("propertyNames"),
+    std::string_view("$dynamicRef"),
+    std::string_view("$recursiveRef"),
+};
 
 // Compiles one schema. All schemas that apply to one value together make one set; a set is compiled
 // once, to a procedure. Confined to one thread; errors: ConstraintError.

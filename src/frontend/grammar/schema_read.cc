@@ -18,21 +18,6 @@ constexpr uint32_t kMaxBound = 1u << 30;
 constexpr size_t kMaxCompared = 64;
 constexpr int kCompareDepth = 4;
 
-constexpr std::array kRefused = {
-    std::string_view("not"),
-    std::string_view("if"),
-    std::string_view("then"),
-    std::string_view("else"),
-    std::string_view("dependentSchemas"),
-    std::string_view("unevaluatedItems"),
-    std::string_view("unevaluatedProperties"),
-    std::string_view("contains"),
-    std::string_view("minContains"),
-    std::string_view("maxContains"),
-    std::string_view("propertyNames"),
-    std::string_view("$dynamicRef"),
-    std::string_view("$recursiveRef"),
-};
 // Members are schemas by name.
 constexpr std::array kMaps = {
     std::string_view("properties"),
@@ -196,7 +181,8 @@ namespace {
 
 void SchemaCompiler::read_member(const Json& schema, std::string_view key, const Json& value,
                                  Keywords& out) {
-  if (holds(kRefused, key)) fail_unsupported(pointer(schema, key), fmt::format("'{}'", key));
+  if (holds(kRefusedKeywords, key))
+    fail_unsupported(pointer(schema, key), fmt::format("'{}'", key));
   if (key == "uniqueItems") {
     if (!value.is_bool()) fail_form(pointer(schema, key), "a boolean");
     if (value.as_bool()) fail_unsupported(pointer(schema, key), "'uniqueItems'");

@@ -1,7 +1,6 @@
-// Earliest stop match wins, then list order (serving.md S8.6).
+// Token by token through decoder, parser and stop strings.
 #include "server/service/answer_gate.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace flare::server {
@@ -43,31 +42,12 @@ void AnswerGate::decode(int32_t id) {
 bool AnswerGate::release() {
   for (OutputEvent& event : std::exchange(parsed_, {})) {
     if (event.kind != OutputEvent::Kind::kContent) {
-      release_content(std::exchange(held_, {}));
+      release_content(stop_.take_held());
       released_.push_back(std::move(event));
       continue;
     }
-    held_ += event.text;
-    size_t first = std::string::npos;
-    for (const std::string& s : stop_)
-      if (const size_t at = held_.find(s); at < first) {
-        first = at;
-        matched_ = s;
-      }
-    if (first != std::string::npos) {
-      release_content(std::string_view(held_).substr(0, first));
-      held_.clear();
-      return true;
-    }
-    size_t keep = 0;  // longest suffix of held_ that begins some stop string
-    for (const std::string& s : stop_)
-      for (size_t n = std::min(s.size() - 1, held_.size()); n > keep; --n)
-        if (held_.compare(held_.size() - n, n, s, 0, n) == 0) {
-          keep = n;
-          break;
-        }
-    release_content(std::string_view(held_).substr(0, held_.size() - keep));
-    held_.erase(0, held_.size() - keep);
+    release_content(stop_.push(event.text));
+    if (!matched().empty()) return true;
   }
   return false;
 }
@@ -82,11 +62,11 @@ void AnswerGate::release_content(std::string_view text) {
 std::vector<OutputEvent> AnswerGate::take() { return std::exchange(released_, {}); }
 
 std::vector<OutputEvent> AnswerGate::finish(OutputEnd end) {
-  if (!matched_.empty()) return take();
+  if (!matched().empty()) return take();
   if (const std::string rest = decoder_.finish(); !rest.empty())
     parser_.push(rest, false, &parsed_);
   parser_.finish(end, &parsed_);
-  if (!release()) release_content(std::exchange(held_, {}));
+  if (!release()) release_content(stop_.take_held());
   return take();
 }
 

@@ -10,6 +10,7 @@
 #include "frontend/output/parser.h"
 #include "frontend/tokenizer/tokenizer.h"
 #include "runtime/seams.h"
+#include "server/service/stop_strings.h"
 
 namespace flare::server {
 
@@ -30,7 +31,7 @@ class AnswerGate : public runtime::OutputGate {
   // The rest, when the answer has ended. kCut unless the model ended it.
   std::vector<frontend::OutputEvent> finish(frontend::OutputEnd end);
   // The stop string that ended the answer; empty if none did.
-  const std::string& matched() const { return matched_; }
+  const std::string& matched() const { return stop_.matched(); }
   uint64_t reasoning_tokens() const { return parser_.reasoning_tokens(); }
   // After finish(kNatural): the finish reason is tool_calls.
   bool has_complete_call() const { return parser_.has_complete_call(); }
@@ -45,11 +46,9 @@ class AnswerGate : public runtime::OutputGate {
   const std::shared_ptr<const frontend::ToolSet> tools_;
   frontend::StreamDecoder decoder_;
   frontend::OutputParser parser_;
-  std::vector<std::string> stop_;
+  StopStrings stop_;
   std::vector<frontend::OutputEvent> parsed_;    // fresh from the parser
-  std::string held_;                             // content that may still become a stop string
   std::vector<frontend::OutputEvent> released_;  // waiting for take()
-  std::string matched_;
 };
 
 }  // namespace flare::server

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ctime>
 #include <random>
+#include <set>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -221,16 +222,15 @@ std::vector<uint32_t> Service::prompt_frontiers(const Conversation& conversation
   Conversation part = conversation;
   part.add_generation_prompt = false;
   part.continuation = frontend::Continuation::kNone;
-  for (const size_t n : {turns, last_user == 0 ? 0 : last_user - 1, messages.size()}) {
+  const size_t before_last_user = last_user == 0 ? 0 : last_user - 1;
+  for (const size_t n : std::set<size_t>{turns, before_last_user, messages.size()}) {
     if (n == 0) continue;
     part.messages =
         Json(Json::Array(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(n)));
     try {
       const std::vector<int32_t> ids = encode_prompt(render(part));
-      const size_t n = std::min(ids.size(), prompt.size());
-      const auto same =
-          std::mismatch(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(n), prompt.begin());
-      frontiers.push_back(static_cast<uint32_t>(same.first - ids.begin()));
+      const auto same = std::ranges::mismatch(ids, prompt).in1;
+      frontiers.push_back(static_cast<uint32_t>(same - ids.begin()));
     } catch (const Error&) {
       // A template may refuse a conversation that is cut there; then nobody goes on from there.
     }

@@ -6,6 +6,7 @@
 
 #include "frontend/tokenizer/tokenizer.h"
 #include "runtime/seams.h"
+#include "server/service/stop_strings.h"
 
 namespace flare::server {
 
@@ -23,15 +24,12 @@ class TextGate : public runtime::OutputGate {
   // The rest, when the answer ended without a stop string.
   std::string finish();
   // The stop string that ended the answer; empty if none did.
-  const std::string& matched() const { return matched_; }
+  const std::string& matched() const { return stop_.matched(); }
 
  private:
-  void release_up_to_possible_stop();
   frontend::StreamDecoder decoder_;
-  std::vector<std::string> stop_;
-  std::string held_;      // decoded, not yet released
+  StopStrings stop_;
   std::string released_;  // waiting for take()
-  std::string matched_;
 };
 
 }  // namespace flare::server
