@@ -305,7 +305,7 @@ Taken HeadedReader::value_open(char byte) {
     state_ = State::kValueStart;
   } else if (!free.empty()) {  // a key without a value
     sound_ = false;
-    send("null");
+    if (!repeated_) send("null");
     state_ = State::kInCall;
     Taken last = skipped();
     for (const char c : free + value_open_.take_held())
