@@ -191,7 +191,8 @@ void App::chat(const Call& call) {
   Service& model = service();
   if (draining_) throw ApiError{503, "server_draining", "the server is shutting down", {}};
   const Json body = read_json_body(call.request);
-  chat_completions(model, body, chosen_model(body), options_.strict_fields, call.exchange);
+  chat_completions(
+      {model, call.request, body, call.exchange, chosen_model(body), options_.strict_fields});
 }
 
 }  // namespace flare::server

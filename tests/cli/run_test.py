@@ -397,7 +397,6 @@ class Wire(unittest.TestCase):
             ({"store": True}, 400, "unsupported_parameter", "store"),
             ({"mirostat": 2}, 400, "unsupported_parameter", "mirostat"),
             ({"typical_p": 0.5}, 400, "unsupported_parameter", "typical_p"),
-            ({"response_format": {"type": "json_object"}}, 400, "unsupported_parameter", "response_format.type"),
             ({"response_format": {"type": "xml"}}, 400, "invalid_value", "response_format.type"),
             ({"tools": [{"type": "function"}]}, 400, "missing_field", "tools[0].function"),
             ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, 400, "invalid_value",

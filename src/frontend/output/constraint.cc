@@ -24,10 +24,11 @@ class Builder {
   }
 
   ToolConstraint build() {
-    const Expr answer = format_.spellings.empty() || tools_.empty() ? text({})
-                        : format_.channels                          ? messages()
-                        : format_.spellings[0].bare_object          ? bare_calls()
-                                                                    : text_and_regions();
+    const bool no_calls = format_.spellings.empty() || tools_.empty();
+    const Expr answer = format_.channels && !format_.spellings.empty() ? messages()
+                        : no_calls                                     ? text({})
+                        : format_.spellings[0].bare_object             ? bare_calls()
+                                                                       : text_and_regions();
     return {.answer = answer, .loosened = arguments_.take_loosened()};
   }
 

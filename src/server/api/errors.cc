@@ -38,13 +38,13 @@ Json openai_error(const ApiError& error) {
                                {"code", error.code}})}});
 }
 
-void respond_error(http::Exchange& exchange, const ApiError& error) {
+bool respond_error(http::Exchange& exchange, const ApiError& error) {
   http::Headers headers;
   if (error.status == 429 || error.status == 503) headers.emplace_back("Retry-After", "1");
   ApiError shown = error;
   if (error.status == 405) headers.emplace_back("Allow", std::exchange(shown.param, {}));
-  exchange.respond(error.status, "application/json", openai_error(shown).to_text(),
-                   std::move(headers));
+  return exchange.respond(error.status, "application/json", openai_error(shown).to_text(),
+                          std::move(headers));
 }
 
 }  // namespace flare::server

@@ -23,6 +23,7 @@ std::string a_kind(const Json& value);
 
 // {"error":{"message","type","param","code"}}.
 Json openai_error(const ApiError& error);
-void respond_error(http::Exchange& exchange, const ApiError& error);
+// False if the exchange has begun a stream or is over; then nothing is sent.
+bool respond_error(http::Exchange& exchange, const ApiError& error);
 
 }  // namespace flare::server

@@ -26,15 +26,22 @@ struct Request {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
+// A line of an event stream that its readers skip.
+inline constexpr std::string_view kCommentPing = ": ping\n\n";
+
 // One request's answer. Any thread; calls after the client is gone do nothing.
 class Exchange {
  public:
   virtual ~Exchange() = default;
-  // A complete response. Exactly one of respond() or begin_stream() per exchange.
-  virtual void respond(int status, std::string_view content_type, std::string body,
+  // A complete response. False if there is one already or a stream has begun; then nothing is sent.
+  virtual bool respond(int status, std::string_view content_type, std::string body,
                        Headers headers = {}) = 0;
-  // 200 text/event-stream; pings keep it alive while nothing is written.
-  virtual void begin_stream(Headers headers = {}) = 0;
+  // 200 text/event-stream; `ping` keeps it alive while nothing is written. The first call counts,
+  // also after offer_stream().
+  virtual void begin_stream(Headers headers = {}, std::string ping = std::string(kCommentPing)) = 0;
+  // As begin_stream(), but only when the first ping is due: until then respond() can still send an
+  // error with its own status.
+  virtual void offer_stream(Headers headers, std::string ping) = 0;
   virtual void write(std::string bytes) = 0;
   virtual void end() = 0;
   // `gone` runs once, on a transport thread, if the client disappears or stops reading before the

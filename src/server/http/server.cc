@@ -77,22 +77,32 @@ class ExchangeImpl : public Exchange, public std::enable_shared_from_this<Exchan
   ExchangeImpl(asio::io_context& ioc, uint64_t max_unread)
       : ioc_(ioc), timer_(ioc), max_unread_(max_unread) {}
 
-  void respond(int status, std::string_view content_type, std::string body,
+  bool respond(int status, std::string_view content_type, std::string body,
                Headers headers) override {
     const std::lock_guard lock(mutex_);
-    if (started_ || gone_) return;
+    if (started_ || gone_) return false;
     started_ = ended_ = true;
     status_ = status;
     content_type_ = content_type;
     headers_ = std::move(headers);
     queue_.push_back(std::move(body));
     wake();
+    return true;
   }
-  void begin_stream(Headers headers) override {
+  void begin_stream(Headers headers, std::string ping) override {
     const std::lock_guard lock(mutex_);
     if (started_ || gone_) return;
     started_ = streaming_ = true;
     headers_ = std::move(headers);
+    ping_ = std::move(ping);
+    wake();
+  }
+  void offer_stream(Headers headers, std::string ping) override {
+    const std::lock_guard lock(mutex_);
+    if (started_ || gone_) return;
+    offered_ = true;
+    headers_ = std::move(headers);
+    ping_ = std::move(ping);
     wake();
   }
   void write(std::string bytes) override {
@@ -125,12 +135,17 @@ class ExchangeImpl : public Exchange, public std::enable_shared_from_this<Exchan
 
   // The rest runs on the IO thread.
   struct Output {
-    bool started = false, streaming = false, ended = false, gone = false;
+    bool started = false, offered = false, streaming = false, ended = false, gone = false;
     std::string bytes;
   };
+  // The first ping is due: what is offered begins.
+  void begin_offered() {
+    const std::lock_guard lock(mutex_);
+    if (offered_ && !started_) started_ = streaming_ = true;
+  }
   Output take() {
     const std::lock_guard lock(mutex_);
-    Output out{started_, streaming_, ended_, gone_, {}};
+    Output out{started_, offered_, streaming_, ended_, gone_, {}};
     for (std::string& part : queue_) out.bytes += part;
     queue_.clear();
     queued_bytes_ = 0;
@@ -163,6 +178,7 @@ class ExchangeImpl : public Exchange, public std::enable_shared_from_this<Exchan
   int status() const { return status_; }
   const std::string& content_type() const { return content_type_; }
   const Headers& headers() const { return headers_; }
+  const std::string& ping() const { return ping_; }
 
  private:
   void wake() {  // mutex_ held
@@ -179,11 +195,12 @@ class ExchangeImpl : public Exchange, public std::enable_shared_from_this<Exchan
   asio::steady_timer timer_;  // IO thread
   const uint64_t max_unread_;
   std::mutex mutex_;
-  bool started_ = false, streaming_ = false, ended_ = false, gone_ = false;
+  bool started_ = false, offered_ = false, streaming_ = false, ended_ = false, gone_ = false;
   bool signalled_ = false, waiting_ = false;
   int status_ = 200;
   std::string content_type_;
   Headers headers_;
+  std::string ping_;
   std::deque<std::string> queue_;
   uint64_t queued_bytes_ = 0;
   std::function<void()> on_gone_;
@@ -481,8 +498,17 @@ asio::awaitable<bool> Server::Impl::wait_output(beast::tcp_stream& stream,
 asio::awaitable<bool> Server::Impl::answer(beast::tcp_stream& stream, beast::flat_buffer& buffer,
                                            ExchangeImpl& exchange, const Reply& reply) {
   ExchangeImpl::Output output;
+  const std::chrono::seconds silence(options.ping_seconds);
+  std::optional<std::chrono::steady_clock::time_point> first_ping;
   while (!(output = exchange.take()).started) {
-    if (output.gone || !co_await wait_output(stream, buffer, exchange, 1h)) co_return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (output.offered && !first_ping) first_ping = now + silence;
+    if (first_ping && now >= *first_ping) {
+      exchange.begin_offered();
+      continue;
+    }
+    const auto limit = first_ping ? *first_ping - now : std::chrono::nanoseconds(1h);
+    if (output.gone || !co_await wait_output(stream, buffer, exchange, limit)) co_return false;
   }
   bhttp::response<bhttp::empty_body> header{static_cast<bhttp::status>(exchange.status()),
                                             reply.http_version};
@@ -533,7 +559,7 @@ asio::awaitable<bool> Server::Impl::stream_out(beast::tcp_stream& stream,
     if (output.gone) co_return false;
     const auto now = std::chrono::steady_clock::now();
     if (output.bytes.empty() && !output.ended && now - last_write >= silence)
-      output.bytes = ": ping\n\n";
+      output.bytes = exchange.ping();
     if (!output.bytes.empty()) {
       if (chunked) output.bytes = fmt::format("{:x}\r\n{}\r\n", output.bytes.size(), output.bytes);
       co_await write_all(stream, output.bytes);

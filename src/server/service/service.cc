@@ -176,16 +176,29 @@ frontend::OutputParserSettings Service::parser_settings(const AnswerForm& form) 
           .continues_reasoning = form.continues_reasoning};
 }
 
-std::shared_ptr<frontend::grammar::CompiledGrammar> Service::tool_grammar(
-    const AnswerForm& form, const frontend::ToolChoice& choice) const {
-  if (!format_ || form.tools->empty()) return nullptr;
-  if (format_->channels && form.continues) return nullptr;
+std::shared_ptr<frontend::grammar::CompiledGrammar> Service::answer_grammar(
+    const AnswerForm* form, const frontend::ToolChoice* choice,
+    std::optional<frontend::grammar::Grammar> text) const {
+  const bool channels = format_ && format_->channels;
+  const bool calls = form && format_ && choice && !form->tools->empty();
+  if (!calls && !text) return nullptr;
+  if (form && channels && form->continues) return nullptr;
   std::call_once(grammars_once_, [this] {
     grammars_ = std::make_unique<frontend::grammar::GrammarCache>(
         make_vocabulary(tokenizer(), engine_.model().frontend.stop_ids), kCachedGrammars);
   });
+  // In a channel form even a plain text stands in messages.
+  if (!calls && !(form && channels)) return grammars_->get(*text);
   frontend::grammar::Grammar grammar;
-  const frontend::ToolConstraint made = tool_constraint(grammar, *format_, *form.tools, choice);
+  frontend::grammar::Grammar::Expr text_answer = frontend::kFreeText;
+  if (text) {
+    grammar = std::move(*text);
+    text_answer = grammar.root();
+  }
+  static const frontend::ToolSet kNoTools;
+  const frontend::ToolConstraint made =
+      tool_constraint(grammar, *format_, calls ? *form->tools : kNoTools,
+                      choice ? *choice : frontend::ToolChoice{}, text_answer);
   grammar.set_root(made.answer);
   for (const std::string& what : made.loosened) log_info("not enforced: {}", what);
   return grammars_->get(grammar);
@@ -195,6 +208,7 @@ std::unique_ptr<runtime::Constraint> Service::make_constraint(
     const GenerateSettings& settings) const {
   if (!settings.grammar) return nullptr;
   auto answer = std::make_unique<GrammarConstraint>(settings.grammar);
+  if (!settings.grammar_prefill.empty()) answer->advance_text(settings.grammar_prefill);
   // Messages of channel forms are part of the grammar, those to the model itself too.
   if (!settings.form || !reasoning_ || reasoning_->close.empty() || format_->channels)
     return answer;

@@ -50,6 +50,7 @@ struct GenerateSettings {
   bool ignore_stop_ids = false;
   // What the answer may be, behind its reasoning; null: anything.
   std::shared_ptr<frontend::grammar::CompiledGrammar> grammar;
+  std::string grammar_prefill;  // text within the prompt that the grammar has taken already
   // Of a rendered conversation, see answer_form(). Without it all text of the answer is content.
   std::optional<AnswerForm> form;
   std::string cache_salt;           // requests of different salts share no prefix
@@ -99,11 +100,12 @@ class Service {
   std::optional<AnswerForm> answer_form(const Conversation& conversation,
                                         const frontend::MarkedText& rendered) const;
   bool has_tool_format() const { return format_ != nullptr; }
-  // What an answer with tools may be (serving.md S6.8); what is not enforced is logged. Null if the
-  // model has no format of calls, or no tools are declared, or the prompt ends within a message of
-  // a channel form. Errors: ConstraintError. Any thread.
-  std::shared_ptr<frontend::grammar::CompiledGrammar> tool_grammar(
-      const AnswerForm& form, const frontend::ToolChoice& choice) const;
+  // What an answer may be: `text` binds its text, `choice` its calls (serving.md S6.8, S7); what is
+  // not enforced of tools is logged. `form` null: a raw prompt. Null if nothing is bound, or the
+  // prompt ends within a message of a channel form. Errors: ConstraintError. Any thread.
+  std::shared_ptr<frontend::grammar::CompiledGrammar> answer_grammar(
+      const AnswerForm* form, const frontend::ToolChoice* choice,
+      std::optional<frontend::grammar::Grammar> text) const;
   // Where in the prompt of a conversation a later one may leave it (serving.md S10.3), in tokens,
   // ascending: behind system message and tools, before the last user turn, behind the last message,
   // since later turns may render what follows otherwise. Empty where the engine keeps no prefixes.

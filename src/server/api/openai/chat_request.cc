@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "server/api/answer_format.h"
 #include "server/api/fields.h"
 #include "server/api/openai/messages.h"
 #include "server/api/sampling_fields.h"
@@ -25,9 +26,9 @@ constexpr size_t kMaxCacheKey = 256;
 constexpr std::string_view kNames[] = {
     // read
     "model", "messages", "max_completion_tokens", "max_tokens", "stop", "n", "stream",
-    "stream_options", "tools", "tool_choice", "parallel_tool_calls", "response_format",
-    "chat_template_kwargs", "continue_final_message", "add_generation_prompt", "enable_thinking",
-    "reasoning_effort", "prediction", "timings", "include_reasoning",
+    "stream_options", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs",
+    "continue_final_message", "add_generation_prompt", "enable_thinking", "reasoning_effort",
+    "prediction", "timings", "include_reasoning",
     // no effect
     "cache_salt", "session", "prompt_cache_key", "metadata", "user", "safety_identifier",
     "service_tier", "verbosity", "prompt_cache_retention", "prompt_cache_options", "cache_prompt",
@@ -35,8 +36,7 @@ constexpr std::string_view kNames[] = {
     // refused unless neutral
     "store", "modalities", "functions", "function_call", "best_of", "audio", "web_search_options",
     "moderation", "chat_template", "logprobs", "top_logprobs", "prompt_logprobs",
-    "timings_per_token", "return_progress", "structured_outputs", "guided_json", "guided_regex",
-    "guided_choice", "guided_grammar", "grammar", "thinking_budget"};
+    "timings_per_token", "return_progress", "thinking_budget"};
 
 constexpr std::string_view kServerVariables[] = {"messages", "tools", "add_generation_prompt",
                                                  "bos_token", "eos_token"};
@@ -50,10 +50,11 @@ constexpr std::string_view kEfforts[] = {"none", "minimal", "low", "medium",
 
 std::vector<std::string> unknown_names(const Json& body) {
   std::vector<std::string> unknown;
-  const auto sampling = sampling_field_names();
+  const auto sampling = sampling_field_names(), format = answer_format_field_names();
   for (const auto& [name, value] : body.as_object())
     if (std::ranges::find(kNames, name) == std::end(kNames) &&
-        std::ranges::find(sampling, name) == sampling.end())
+        std::ranges::find(sampling, name) == sampling.end() &&
+        std::ranges::find(format, name) == format.end())
       unknown.push_back(name);
   return unknown;
 }
@@ -68,10 +69,8 @@ void refuse_fields(const Fields& fields, int n) {
   fields.refuse("modalities", {Json::array({"text"})});
   fields.refuse("functions", {Json::array()});
   fields.refuse("function_call", {Json("none"), Json("auto")});
-  for (std::string_view name :
-       {"audio", "web_search_options", "moderation", "chat_template", "prompt_logprobs",
-        "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
-        "grammar", "thinking_budget"})
+  for (std::string_view name : {"audio", "web_search_options", "moderation", "chat_template",
+                                "prompt_logprobs", "thinking_budget"})
     fields.refuse(name);
 }
 
@@ -168,18 +167,7 @@ void read_tools(const Fields& fields, const Service& service, ChatRequest* reque
                      service.model_name()));
   if (!tools) return;
   request->conversation.tools = *tools;
-  if (any) request->tool_choice = std::move(choice);
-}
-
-void read_format(const Fields& fields) {
-  const Json* format = fields.object("response_format");
-  if (!format) return;
-  const Fields inner(*format, "response_format.");
-  const auto type = inner.text("type", kMaxCacheKey);
-  if (!type) fail("missing_field", "response_format.type", "'response_format.type' is missing");
-  if (*type == "text") return;
-  if (*type == "json_object" || *type == "json_schema") inner.refuse("type");
-  inner.wrong_value("type", quote(*type), "text, json_object or json_schema");
+  if (any) request->rules.tool_choice = std::move(choice);
 }
 
 // Template variables: the caller's own, then the reasoning switches.
@@ -271,7 +259,7 @@ ChatRequest read_chat_request(const Json& body, const Service& service) {
   request.include_reasoning = fields.boolean("include_reasoning").value_or(true);
   read_limits(fields, &request.settings);
   read_sampling(fields, service, &request.settings);
-  read_format(fields);
+  request.rules.format = read_answer_format(fields);
   read_tools(fields, service, &request);
   read_kwargs(fields, &request.conversation);
   check_hints(fields);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/json/json.h"
+#include "server/api/prompting.h"
 #include "server/service/service.h"
 
 namespace flare::server {
@@ -12,7 +13,7 @@ namespace flare::server {
 struct ChatRequest {
   Conversation conversation;
   GenerateSettings settings;
-  std::optional<frontend::ToolChoice> tool_choice;  // nullopt: no tools, or none is to be called
+  AnswerRules rules;
   int n = 1;
   bool stream = false;
   bool include_usage = false;

@@ -1,0 +1,148 @@
+// Starting, locking and ending of answers.
+#include "server/api/generation.h"
+
+#include <algorithm>
+#include <random>
+
+#include "base/error.h"
+
+namespace flare::server {
+namespace {
+
+using runtime::Admission;
+using runtime::FinishReason;
+
+ApiError admission_error(Admission admission) {
+  switch (admission) {
+    case Admission::kQueueFull:
+      return {429, "server_overloaded", "the queue is full, try again later", {}};
+    case Admission::kStopping:
+      return {503, "server_draining", "the server is shutting down", {}};
+    default:
+      return {500, "engine_failed", "the engine has failed", {}};
+  }
+}
+
+// The error that an end without an answer is; nullopt: an answer.
+std::optional<ApiError> error_of(const TextEvent& event) {
+  if (event.finished == FinishReason::kFailed)
+    return ApiError{500, "engine_failed", "the engine failed: " + event.error, {}};
+  if (event.finished == FinishReason::kCancelled)
+    return ApiError{503, "server_draining", "the server is shutting down", {}};
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Generation::start(Service& service, std::vector<Run> runs) {
+  std::vector<runtime::Ticket> tickets;
+  {
+    const std::lock_guard lock(mutex_);  // events wait until all are queued
+    for (size_t run = 0; run < runs.size(); ++run)
+      for (int i = 0; i < runs[run].n; ++i) choices_.push_back({.run = run});
+    tickets.resize(choices_.size());
+    size_t index = 0;
+    for (Run& run : runs)
+      for (int i = 0; i < run.n; ++i, ++index) {
+        GenerateSettings settings = run.settings;
+        settings.sampling.choice = static_cast<uint32_t>(i);
+        const Admission admission = service.generate(
+            run.prompt, std::move(settings),
+            [self = shared_from_this(), index](const TextEvent& event) {
+              self->take(index, event);
+            },
+            &tickets[index]);
+        if (admission == Admission::kAccepted) continue;
+        over_ = true;
+        for (const runtime::Ticket& ticket : tickets) ticket.cancel();
+        throw admission_error(admission);
+      }
+    if (setup_.stream) setup_.exchange->offer_stream(setup_.headers, setup_.ping);
+  }
+  setup_.exchange->on_disconnect([tickets = std::move(tickets)] {
+    for (const runtime::Ticket& ticket : tickets) ticket.cancel();
+  });
+}
+
+void Generation::take(size_t choice, const TextEvent& event) {
+  const std::lock_guard lock(mutex_);
+  if (over_) return;
+  if (const auto error = error_of(event)) return fail(*error);
+  open();
+  if (event.finished) choices_[choice].last = event;
+  on_event(choice, event);
+  if (!event.finished || ++n_finished_ < choices_.size()) return;
+  over_ = true;
+  on_complete();
+  if (setup_.stream) setup_.exchange->end();
+}
+
+void Generation::open() {
+  if (opened_ || !setup_.stream) return;
+  opened_ = true;
+  setup_.exchange->begin_stream(setup_.headers);
+  on_open();
+}
+
+// Other choices may still run: their later events are dropped.
+void Generation::fail(const ApiError& error) {
+  over_ = true;
+  if (!opened_ && respond_error(*setup_.exchange, error)) return;
+  if (!setup_.stream) return;  // the client has left
+  open();
+  on_stream_error(error);
+  setup_.exchange->end();
+}
+
+void Generation::respond(const Json& body) {
+  setup_.exchange->respond(200, "application/json", body.to_text(), setup_.headers);
+}
+
+void Generation::send(const Json& data) {
+  setup_.exchange->write("data: " + data.to_text() + "\n\n");
+}
+
+void Generation::send(std::string_view name, const Json& data) {
+  setup_.exchange->write(fmt::format("event: {}\ndata: {}\n\n", name, data.to_text()));
+}
+
+runtime::Usage Generation::total_usage() const {
+  runtime::Usage total = choices_[0].last->usage;
+  for (size_t i = 1; i < choices_.size(); ++i) {
+    const runtime::Usage& usage = choices_[i].last->usage;
+    total.generated_tokens += usage.generated_tokens;
+    if (choices_[i].run == choices_[i - 1].run) continue;
+    total.prompt_tokens += usage.prompt_tokens;
+    total.cached_tokens += usage.cached_tokens;
+  }
+  return total;
+}
+
+uint64_t Generation::reasoning_tokens() const {
+  uint64_t n = 0;
+  for (const Choice& choice : choices_) n += choice.last->reasoning_tokens;
+  return n;
+}
+
+std::string fresh_id(std::string_view prefix) {
+  static thread_local std::mt19937_64 random{std::random_device{}()};
+  return fmt::format("{}{:016x}{:016x}", prefix, random(), random());
+}
+
+Json stop_reason(const TextEvent& last, const std::vector<int32_t>& stop_ids) {
+  switch (*last.finished) {
+    case FinishReason::kStopped:
+      return Json(last.stop_string);
+    case FinishReason::kStopId:
+      return std::ranges::find(stop_ids, last.stop_id) != stop_ids.end() ? Json(last.stop_id)
+                                                                         : Json();
+    case FinishReason::kContext:
+      return Json("context");
+    case FinishReason::kDeadEnd:
+      return Json("constraint_dead_end");
+    default:
+      return Json();
+  }
+}
+
+}  // namespace flare::server
