@@ -10,7 +10,10 @@
 #include "server/api/body.h"
 #include "server/api/errors.h"
 #include "server/api/fields.h"
+#include "server/api/native/completion.h"
+#include "server/api/native/tokens.h"
 #include "server/api/openai/chat.h"
+#include "server/api/openai/completions.h"
 
 namespace flare::server {
 namespace {
@@ -55,6 +58,11 @@ const App::Route App::kRoutes[] = {
     {"GET", "/v1/models", &App::list_models},
     {"GET", "/v1/models/", &App::show_model},
     {"POST", "/v1/chat/completions", &App::chat},
+    {"POST", "/v1/completions", &App::complete},
+    {"POST", "/completion", &App::complete_natively},
+    {"POST", "/tokenize", &App::tokenize},
+    {"POST", "/detokenize", &App::detokenize},
+    {"POST", "/apply-template", &App::apply_template},
 };
 
 void App::handle(http::Request request, std::shared_ptr<http::Exchange> exchange) {
@@ -187,12 +195,22 @@ std::string App::chosen_model(const Json& body) const {
       "model"};
 }
 
-void App::chat(const Call& call) {
-  Service& model = service();
+void App::generate(const Call& call, void (*protocol)(const ApiCall&)) {
   if (draining_) throw ApiError{503, "server_draining", "the server is shutting down", {}};
-  const Json body = read_json_body(call.request);
-  chat_completions(
-      {model, call.request, body, call.exchange, chosen_model(body), options_.strict_fields});
+  inspect(call, protocol);
 }
+
+void App::inspect(const Call& call, void (*protocol)(const ApiCall&)) {
+  Service& model = service();
+  const Json body = read_json_body(call.request);
+  protocol({model, call.request, body, call.exchange, chosen_model(body), options_.strict_fields});
+}
+
+void App::chat(const Call& call) { generate(call, chat_completions); }
+void App::complete(const Call& call) { generate(call, completions); }
+void App::complete_natively(const Call& call) { generate(call, native_completion); }
+void App::tokenize(const Call& call) { inspect(call, native_tokenize); }
+void App::detokenize(const Call& call) { inspect(call, native_detokenize); }
+void App::apply_template(const Call& call) { inspect(call, native_apply_template); }
 
 }  // namespace flare::server

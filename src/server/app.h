@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "server/api/call.h"
 #include "server/http/http.h"
 #include "server/service/service.h"
 
@@ -49,6 +50,14 @@ class App {
   void list_models(const Call& call);
   void show_model(const Call& call);
   void chat(const Call& call);
+  void complete(const Call& call);
+  void complete_natively(const Call& call);
+  void tokenize(const Call& call);
+  void detokenize(const Call& call);
+  void apply_template(const Call& call);
+  // A protocol's function on the request's body; generating ones do not begin while draining.
+  void generate(const Call& call, void (*protocol)(const ApiCall&));
+  void inspect(const Call& call, void (*protocol)(const ApiCall&));
 
   // Throws model_loading.
   Service& service() const;

@@ -32,24 +32,27 @@ bool enforces_calls(const frontend::ToolChoice& choice, const frontend::ToolSet&
 
 }  // namespace
 
-std::vector<int32_t> encode_conversation(const Service& service, const Conversation& conversation,
-                                         GenerateSettings* settings) {
+frontend::MarkedText render_conversation(const Service& service, const Conversation& conversation) {
   if (!service.has_template() || !service.has_tokenizer())
     throw ApiError{400,
                    "capability_unavailable",
                    fmt::format("model '{}' has no {}, so it cannot chat", service.model_name(),
                                service.has_template() ? "tokenizer" : "chat template"),
                    {}};
-  std::vector<int32_t> prompt;
   try {
-    const frontend::MarkedText rendered = service.render(conversation);
-    prompt = service.encode_prompt(rendered);
-    settings->form = service.answer_form(conversation, rendered);
+    return service.render(conversation);
   } catch (const Error& error) {
     throw ApiError{400, "template_error", error.message(), "messages"};
   } catch (const frontend::MessageError& error) {
     throw ApiError{400, error.code, error.message, error.param};
   }
+}
+
+std::vector<int32_t> encode_conversation(const Service& service, const Conversation& conversation,
+                                         GenerateSettings* settings) {
+  const frontend::MarkedText rendered = render_conversation(service, conversation);
+  std::vector<int32_t> prompt = service.encode_prompt(rendered);
+  settings->form = service.answer_form(conversation, rendered);
   check_prompt(service, prompt, "messages");
   settings->frontiers = service.prompt_frontiers(conversation, prompt);
   return prompt;

@@ -15,15 +15,20 @@
 
 namespace flare::server {
 
+inline constexpr size_t kMaxCacheKeyBytes = 256;  // of cache_salt, session and the like
+
 // What a request asks of its answer beyond length and sampling.
 struct AnswerRules {
   std::optional<frontend::ToolChoice> tool_choice;  // nullopt: no tools, or none is to be called
   AnswerFormat format;
 };
 
+// A conversation as the template renders it. Throws ApiError: capability_unavailable,
+// template_error, and what rendering refuses.
+frontend::MarkedText render_conversation(const Service& service, const Conversation& conversation);
+
 // The prompt's ids; what it decides about the answer (form, frontiers) goes to `settings`. Throws
-// ApiError: capability_unavailable, template_error, empty_prompt, context_length_exceeded, and what
-// rendering refuses.
+// ApiError as rendering, and empty_prompt, context_length_exceeded.
 std::vector<int32_t> encode_conversation(const Service& service, const Conversation& conversation,
                                          GenerateSettings* settings);
 

@@ -253,8 +253,9 @@ std::vector<uint32_t> Service::prompt_frontiers(const Conversation& conversation
   return frontiers;
 }
 
-std::vector<int32_t> Service::encode_raw(std::string_view text) const {
+std::vector<int32_t> Service::encode_raw(std::string_view text, bool add_special) const {
   std::vector<int32_t> plain = tokenizer().encode(text, {false, true});
+  if (!add_special) return plain;
   std::vector<int32_t> full = tokenizer().encode(text, {true, true});
   // A text that spells the prefix out already has it.
   const std::string& bos = engine_.model().frontend.bos_token;

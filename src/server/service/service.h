@@ -111,8 +111,9 @@ class Service {
   // since later turns may render what follows otherwise. Empty where the engine keeps no prefixes.
   std::vector<uint32_t> prompt_frontiers(const Conversation& conversation,
                                          std::span<const int32_t> prompt) const;
-  // Raw text with the tokenizer's own prefix (BOS) unless it begins with it.
-  std::vector<int32_t> encode_raw(std::string_view text) const;
+  // Raw text, in which markers count; with `add_special` it gets the tokenizer's own prefix (BOS)
+  // unless it begins with it.
+  std::vector<int32_t> encode_raw(std::string_view text, bool add_special = true) const;
 
   // Starts an answer. `sink` runs on the engine thread, must be quick and must not throw. Without a
   // tokenizer events carry tokens and no text. Errors as Engine::submit.

@@ -20,7 +20,6 @@ constexpr size_t kMaxTools = 512;
 constexpr size_t kMaxToolName = 128;
 constexpr size_t kMaxKwargs = 64;
 constexpr size_t kMaxKwargsBytes = 16 << 10;
-constexpr size_t kMaxCacheKey = 256;
 
 // Top-level names besides those of read_sampling. What is not here is unknown.
 constexpr std::string_view kNames[] = {
@@ -188,7 +187,7 @@ void read_kwargs(const Fields& fields, Conversation* conversation) {
     kwargs = *given;
   }
   auto thinking = fields.boolean("enable_thinking");
-  if (const auto effort = fields.text("reasoning_effort", kMaxCacheKey)) {
+  if (const auto effort = fields.text("reasoning_effort", kMaxCacheKeyBytes)) {
     if (std::ranges::find(kEfforts, *effort) == std::end(kEfforts))
       fields.wrong_value("reasoning_effort", quote(*effort),
                          "none, minimal, low, medium, high, xhigh or max");
@@ -214,12 +213,13 @@ void read_limits(const Fields& fields, GenerateSettings* settings) {
     if (const auto limit = fields.integer(name, 0, kMax))
       settings->max_tokens = static_cast<uint32_t>(std::min<int64_t>(*limit, settings->max_tokens));
   settings->stop = read_stop(fields, "stop");
-  settings->cache_salt = fields.text("cache_salt", kMaxCacheKey).value_or("");
+  settings->cache_salt = fields.text("cache_salt", kMaxCacheKeyBytes).value_or("");
 }
 
 // Checked, although nothing depends on them.
 void check_hints(const Fields& fields) {
-  for (std::string_view name : {"session", "prompt_cache_key"}) fields.text(name, kMaxCacheKey);
+  for (std::string_view name : {"session", "prompt_cache_key"})
+    fields.text(name, kMaxCacheKeyBytes);
   fields.object("prediction");
   fields.object("metadata");
   fields.integer("priority", -10, 10);

@@ -1,0 +1,120 @@
+// Fields and shapes of the native completion (serving.md S1 Native, S2.7).
+#include "server/api/native/completion.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "server/api/answer_format.h"
+#include "server/api/fields.h"
+#include "server/api/generation.h"
+#include "server/api/prompting.h"
+#include "server/api/raw_prompt.h"
+#include "server/api/sampling_fields.h"
+#include "server/api/timings.h"
+
+namespace flare::server {
+namespace {
+
+using runtime::FinishReason;
+
+constexpr std::string_view kNames[] = {
+    // read
+    "model", "prompt", "n_predict", "max_tokens", "stop", "stream", "n_probs", "cache_salt",
+    "add_special_tokens",
+    // no effect
+    "cache_prompt", "id_slot", "samplers", "return_tokens", "timings_per_token", "session",
+    "priority"};
+
+std::string_view stop_type(const TextEvent& last) {
+  switch (*last.finished) {
+    case FinishReason::kStopId:
+      return "eos";
+    case FinishReason::kStopped:
+      return "word";
+    default:
+      return "limit";
+  }
+}
+
+class NativeAnswer : public Generation {
+ public:
+  NativeAnswer(Setup setup, std::string model)
+      : Generation(std::move(setup)), model_(std::move(model)) {}
+
+ private:
+  void on_event(size_t, const TextEvent& event) override {
+    std::string text;
+    for (const frontend::OutputEvent& delta : event.deltas) text += delta.text;
+    tokens_.insert(tokens_.end(), event.tokens.begin(), event.tokens.end());
+    if (!stream()) {
+      content_ += text;
+      return;
+    }
+    if (text.empty()) return;
+    send(Json::object({{"index", 0}, {"content", text}, {"stop", false}}));
+  }
+
+  void on_complete() override {
+    const TextEvent& event = last(0);
+    const runtime::Usage& usage = event.usage;
+    Json tokens = Json::array();
+    for (const int32_t id : tokens_) tokens.push_back(id);
+    Json body = Json::object({{"index", 0},
+                              {"content", content_},
+                              {"tokens", stream() ? Json::array() : std::move(tokens)},
+                              {"stop", true},
+                              {"model", model_},
+                              {"tokens_predicted", usage.generated_tokens},
+                              {"tokens_evaluated", usage.prompt_tokens},
+                              {"tokens_cached", usage.cached_tokens},
+                              {"truncated", false},
+                              {"stop_type", stop_type(event)},
+                              {"stopping_word", event.stop_string},
+                              {"timings", timings_json(event)}});
+    if (stream()) return send(body);
+    respond(body);
+  }
+
+  const std::string model_;
+  std::string content_;          // of a whole answer
+  std::vector<int32_t> tokens_;  // of the answer
+};
+
+std::vector<std::string> unknown_names(const Json& body) {
+  std::vector<std::string> unknown;
+  const auto sampling = sampling_field_names(), format = answer_format_field_names();
+  const auto knows = [](const auto& names, const std::string& name) {
+    return std::ranges::find(names, name) != std::end(names);
+  };
+  for (const auto& [name, value] : body.as_object())
+    if (!knows(kNames, name) && !knows(sampling, name) && !knows(format, name))
+      unknown.push_back(name);
+  return unknown;
+}
+
+}  // namespace
+
+void native_completion(const ApiCall& call) {
+  const Fields fields(call.body);
+  GenerateSettings settings = call.service.default_settings();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  for (const std::string_view name : {"n_predict", "max_tokens"})  // negative: no limit
+    if (const auto limit = fields.integer(name, -2, kMax); limit && *limit >= 0)
+      settings.max_tokens = static_cast<uint32_t>(std::min<int64_t>(*limit, settings.max_tokens));
+  settings.stop = read_stop(fields, "stop");
+  settings.cache_salt = fields.text("cache_salt", kMaxCacheKeyBytes).value_or("");
+  read_sampling(fields, call.service, &settings);
+  const AnswerFormat format = read_answer_format(fields);
+  if (fields.integer("n_probs", 0, 20).value_or(0) != 0) fields.refuse("n_probs");
+  const bool stream = fields.boolean("stream").value_or(false);
+  tokenizer_of(call.service);
+  std::vector<RawPrompt> prompts = read_raw_prompts(
+      fields, "prompt", call.service, 1, fields.boolean("add_special_tokens").value_or(true));
+  http::Headers headers = answer_headers(call, unknown_names(call.body), settings);
+  constrain_answer(call.service, {.tool_choice = {}, .format = format}, {}, &settings, &headers);
+  const auto answer = std::make_shared<NativeAnswer>(
+      Generation::Setup{call.exchange, stream, std::move(headers)}, call.model);
+  answer->start(call.service, {{std::move(prompts[0].ids), std::move(settings)}});
+}
+
+}  // namespace flare::server

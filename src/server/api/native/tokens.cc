@@ -1,0 +1,85 @@
+// Texts to ids, ids to texts, conversations to prompts.
+#include "server/api/native/tokens.h"
+
+#include "base/error.h"
+#include "frontend/tokenizer/unicode.h"
+#include "server/api/fields.h"
+#include "server/api/openai/chat_request.h"
+#include "server/api/raw_prompt.h"
+
+namespace flare::server {
+namespace {
+
+void respond(const ApiCall& call, const Json& body) {
+  call.exchange->respond(200, "application/json", body.to_text());
+}
+
+Json ids_json(const std::vector<int32_t>& ids) {
+  Json list = Json::array();
+  for (const int32_t id : ids) list.push_back(id);
+  return list;
+}
+
+Json pieces_json(const frontend::Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  Json list = Json::array();
+  for (const int32_t id : ids) {
+    const std::string bytes = tokenizer.token_bytes(id);
+    Json piece(bytes);
+    if (frontend::tokenizer::valid_utf8_prefix(bytes) < bytes.size()) {
+      piece = Json::array();
+      for (const char byte : bytes) piece.push_back(static_cast<uint8_t>(byte));
+    }
+    list.push_back(Json::object({{"id", id}, {"piece", std::move(piece)}}));
+  }
+  return list;
+}
+
+struct Rendered {
+  std::string prompt;
+  std::vector<int32_t> ids;
+};
+
+// As the chat endpoint renders the same fields.
+Rendered rendered(const ApiCall& call) {
+  ChatRequest request = read_chat_request(call.body, call.service);
+  const frontend::MarkedText text = render_conversation(call.service, request.conversation);
+  return {text.text(), call.service.encode_prompt(text)};
+}
+
+}  // namespace
+
+void native_tokenize(const ApiCall& call) {
+  const Fields fields(call.body);
+  const frontend::Tokenizer& tokenizer = tokenizer_of(call.service);
+  std::vector<int32_t> ids;
+  if (const auto content = fields.text("content", SIZE_MAX)) {
+    if (fields.find("messages"))
+      throw ApiError{400, "conflicting_parameters", "'content' and 'messages' exclude each other",
+                     "messages"};
+    ids = tokenizer.encode(*content, {fields.boolean("add_special").value_or(false),
+                                      fields.boolean("parse_special").value_or(true)});
+  } else if (fields.find("messages")) {
+    ids = rendered(call).ids;
+  } else {
+    throw ApiError{400, "missing_field", "'content' is missing; text, or 'messages', expected",
+                   "content"};
+  }
+  const bool pieces = fields.boolean("with_pieces").value_or(false);
+  respond(call, Json::object({{"tokens", pieces ? pieces_json(tokenizer, ids) : ids_json(ids)}}));
+}
+
+void native_detokenize(const ApiCall& call) {
+  const Fields fields(call.body);
+  const frontend::Tokenizer& tokenizer = tokenizer_of(call.service);
+  const Json* tokens = fields.find("tokens");
+  if (!tokens) throw ApiError{400, "missing_field", "'tokens' is missing", "tokens"};
+  const auto ids = read_token_ids(*tokens, "tokens", static_cast<uint32_t>(tokenizer.id_limit()));
+  respond(call, Json::object({{"content", tokenizer.decode(ids, false)}}));
+}
+
+void native_apply_template(const ApiCall& call) {
+  const Rendered done = rendered(call);
+  respond(call, Json::object({{"prompt", done.prompt}, {"tokens", ids_json(done.ids)}}));
+}
+
+}  // namespace flare::server

@@ -1,0 +1,180 @@
+// Text completions: fields, whole answers and streams (serving.md S1, S2.7).
+#include "server/api/openai/completions.h"
+
+#include <algorithm>
+#include <ctime>
+#include <limits>
+
+#include "server/api/answer_format.h"
+#include "server/api/fields.h"
+#include "server/api/generation.h"
+#include "server/api/openai/usage.h"
+#include "server/api/prompting.h"
+#include "server/api/raw_prompt.h"
+#include "server/api/sampling_fields.h"
+#include "server/api/timings.h"
+
+namespace flare::server {
+namespace {
+
+constexpr size_t kMaxPrompts = 64;
+constexpr int kMaxChoices = 8;
+constexpr uint32_t kDefaultTokens = 16;
+
+constexpr std::string_view kNames[] = {
+    // read
+    "model", "prompt", "max_tokens", "echo", "logprobs", "n", "stop", "stream", "stream_options",
+    "add_special_tokens", "timings", "cache_salt",
+    // no effect
+    "session", "prompt_cache_key", "user", "metadata", "service_tier", "cache_prompt", "priority",
+    // refused unless neutral
+    "suffix", "best_of", "store", "prompt_logprobs"};
+
+struct CompletionRequest {
+  std::vector<RawPrompt> prompts;
+  GenerateSettings settings;
+  AnswerFormat format;
+  int n = 1;
+  bool echo = false;
+  bool stream = false;
+  bool include_usage = false;
+  bool timings = false;
+};
+
+std::vector<std::string> unknown_names(const Json& body) {
+  std::vector<std::string> unknown;
+  const auto sampling = sampling_field_names(), format = answer_format_field_names();
+  const auto knows = [](const auto& names, const std::string& name) {
+    return std::ranges::find(names, name) != std::end(names);
+  };
+  for (const auto& [name, value] : body.as_object())
+    if (!knows(kNames, name) && !knows(sampling, name) && !knows(format, name))
+      unknown.push_back(name);
+  return unknown;
+}
+
+CompletionRequest read_request(const Json& body, const Service& service) {
+  const Fields fields(body);
+  CompletionRequest request;
+  GenerateSettings& settings = request.settings;
+  settings = service.default_settings();
+  request.n = static_cast<int>(fields.integer("n", 1, kMaxChoices).value_or(1));
+  request.echo = fields.boolean("echo").value_or(false);
+  request.stream = fields.boolean("stream").value_or(false);
+  request.timings = fields.boolean("timings").value_or(false);
+  if (const Json* options = fields.object("stream_options"))
+    request.include_usage =
+        Fields(*options, "stream_options.").boolean("include_usage").value_or(false);
+  const auto limit = fields.integer("max_tokens", 0, std::numeric_limits<int64_t>::max());
+  settings.max_tokens =
+      static_cast<uint32_t>(std::min<int64_t>(limit.value_or(kDefaultTokens), UINT32_MAX));
+  settings.stop = read_stop(fields, "stop");
+  settings.cache_salt = fields.text("cache_salt", kMaxCacheKeyBytes).value_or("");
+  read_sampling(fields, service, &settings);
+  request.format = read_answer_format(fields);
+  fields.refuse("suffix", {Json("")});
+  if (fields.integer("best_of", 1, kMaxChoices).value_or(request.n) != request.n)
+    fields.refuse("best_of");
+  fields.refuse("store", {Json(false)});
+  fields.refuse("prompt_logprobs");
+  if (fields.integer("logprobs", 0, 20)) fields.refuse("logprobs");
+  request.prompts = read_raw_prompts(fields, "prompt", service, kMaxPrompts,
+                                     fields.boolean("add_special_tokens").value_or(true));
+  tokenizer_of(service);
+  return request;
+}
+
+class CompletionAnswer : public Generation {
+ public:
+  CompletionAnswer(Setup setup, const CompletionRequest& request, std::string model)
+      : Generation(std::move(setup)),
+        include_usage_(request.include_usage),
+        timings_(request.timings),
+        stop_ids_(request.settings.stop_ids),
+        id_(fresh_id("cmpl-")),
+        model_(std::move(model)),
+        created_(std::time(nullptr)) {
+    for (const RawPrompt& prompt : request.prompts)
+      for (int i = 0; i < request.n; ++i)
+        texts_.push_back(request.echo ? prompt.text : std::string());
+  }
+
+ private:
+  void on_open() override {
+    for (size_t i = 0; i < texts_.size(); ++i)
+      if (!texts_[i].empty()) send(envelope(Json::array({choice(i, texts_[i])})));
+  }
+
+  void on_event(size_t index, const TextEvent& event) override {
+    std::string text;
+    for (const frontend::OutputEvent& delta : event.deltas) text += delta.text;
+    if (!stream()) {
+      texts_[index] += text;
+      return;
+    }
+    if (!text.empty()) send(envelope(Json::array({choice(index, text)})));
+    if (!event.finished) return;
+    Json closing = envelope(Json::array({ended(choice(index, ""), event)}));
+    if (timings_) closing.set("timings", timings_json(event));
+    send(closing);
+  }
+
+  void on_complete() override {
+    const Json usage = usage_json(total_usage(), 0);
+    if (stream()) {
+      if (include_usage_) {
+        Json counted = envelope(Json::array());
+        counted.set("usage", usage);
+        send(counted);
+      }
+      return send_text("data: [DONE]\n\n");
+    }
+    Json choices = Json::array();
+    for (size_t i = 0; i < texts_.size(); ++i)
+      choices.push_back(ended(choice(i, texts_[i]), last(i)));
+    Json body = envelope(std::move(choices));
+    body.set("usage", usage);
+    if (timings_) body.set("timings", timings_json(last(0)));
+    respond(body);
+  }
+
+  Json envelope(Json choices) const {
+    return Json::object({{"id", id_},
+                         {"object", "text_completion"},
+                         {"created", created_},
+                         {"model", model_},
+                         {"choices", std::move(choices)}});
+  }
+  static Json choice(size_t index, std::string_view text) {
+    return Json::object(
+        {{"index", index}, {"text", text}, {"logprobs", Json()}, {"finish_reason", Json()}});
+  }
+  Json ended(Json choice, const TextEvent& event) const {
+    choice.set("finish_reason", finish_reason_text(event));
+    choice.set("stop_reason", stop_reason(event, stop_ids_));
+    return choice;
+  }
+
+  const bool include_usage_, timings_;
+  const std::vector<int32_t> stop_ids_;
+  const std::string id_, model_;
+  const int64_t created_;
+  std::vector<std::string> texts_;  // of each choice: the echoed prompt and, if whole, the answer
+};
+
+}  // namespace
+
+void completions(const ApiCall& call) {
+  CompletionRequest request = read_request(call.body, call.service);
+  http::Headers headers = answer_headers(call, unknown_names(call.body), request.settings);
+  constrain_answer(call.service, {.tool_choice = {}, .format = request.format}, {},
+                   &request.settings, &headers);
+  const auto answer = std::make_shared<CompletionAnswer>(
+      Generation::Setup{call.exchange, request.stream, std::move(headers)}, request, call.model);
+  std::vector<Generation::Run> runs;
+  for (RawPrompt& prompt : request.prompts)
+    runs.push_back({std::move(prompt.ids), request.settings, request.n});
+  answer->start(call.service, std::move(runs));
+}
+
+}  // namespace flare::server

@@ -1,0 +1,177 @@
+#!/usr/bin/python3
+# Text completions and the native routes on the wire (serving.md S1, S2.7, S4.14).
+#
+# usage: completions_test.py FLARE [unittest arguments]
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+from flare_process import Server, events
+
+FLARE = sys.argv.pop(1)
+NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
+PROMPT = "<|im_start|>user\nHello!<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+
+
+class Routes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(FLARE)
+
+    @classmethod
+    def tearDownClass(cls):
+        assert cls.server.stop() == 0, cls.server.lines
+
+    def post(self, path, expected=200, **body):
+        status, headers, answer = self.server.request("POST", path, body)
+        self.assertEqual(status, expected, answer)
+        return answer, headers
+
+    def stream(self, path, **body):
+        connection = self.server.connect()
+        connection.request("POST", path, json.dumps(dict(body, stream=True)), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        self.assertEqual(response.status, 200)
+        got = list(events(response))
+        connection.close()
+        return got
+
+    def hello(self):
+        _, _, body = self.server.chat(messages=[{"role": "user", "content": "Hello!"}], temperature=0,
+                                      chat_template_kwargs={"enable_thinking": False})
+        return body["choices"][0]["message"]["content"]
+
+
+class Completions(Routes):
+    def complete(self, **body):
+        return self.post("/v1/completions", **dict({"prompt": PROMPT, "temperature": 0, "max_tokens": 200}, **body))[0]
+
+    def test_markers_of_a_raw_prompt_count(self):
+        body = self.complete()
+        self.assertEqual(body["object"], "text_completion")
+        choice, = body["choices"]
+        self.assertEqual((choice["text"], choice["finish_reason"], choice["index"]), (self.hello(), "stop", 0))
+        usage = body["usage"]
+        self.assertEqual(usage["total_tokens"], usage["prompt_tokens"] + usage["completion_tokens"])
+
+    def test_ids_and_texts_make_the_same_prompt(self):
+        ids = self.post("/tokenize", content=PROMPT)[0]["tokens"]
+        for prompt in (ids, [ids], [PROMPT]):
+            self.assertEqual(self.complete(prompt=prompt)["choices"][0]["text"], self.hello())
+
+    def test_many_prompts_give_choices_in_order(self):
+        other = PROMPT.replace("Hello!", "What is the capital of Spain?")
+        alone = [self.complete(prompt=p)["choices"][0]["text"] for p in (PROMPT, other)]
+        body = self.complete(prompt=[PROMPT, other], n=2)
+        self.assertEqual([c["index"] for c in body["choices"]], [0, 1, 2, 3])
+        self.assertEqual([c["text"] for c in body["choices"]], [alone[0], alone[0], alone[1], alone[1]])
+        counts = [len(self.post("/tokenize", content=p)[0]["tokens"]) for p in (PROMPT, other)]
+        self.assertEqual(body["usage"]["prompt_tokens"], sum(counts))
+
+    def test_streams_say_the_same(self):
+        got = self.stream("/v1/completions", prompt=PROMPT, temperature=0, max_tokens=200, echo=True,
+                          stream_options={"include_usage": True})
+        self.assertEqual(got[-1], "[DONE]")
+        self.assertEqual(got[-2]["choices"], [])
+        self.assertEqual(got[-2]["usage"], self.complete()["usage"] | {"prompt_tokens_details": got[-2]["usage"][
+            "prompt_tokens_details"]})
+        self.assertEqual("".join(e["choices"][0]["text"] for e in got[:-2]), PROMPT + self.hello())
+        self.assertEqual(got[-3]["choices"][0]["finish_reason"], "stop")
+
+    def test_the_default_is_sixteen_tokens(self):
+        body = self.post("/v1/completions", prompt="Once", ignore_eos=True)[0]
+        self.assertEqual((body["usage"]["completion_tokens"], body["choices"][0]["finish_reason"]), (16, "length"))
+
+    def test_stop_strings_cut_and_echo_precedes(self):
+        whole = self.hello()
+        body = self.complete(stop=whole[3:6], echo=True)
+        self.assertEqual(body["choices"][0]["text"], PROMPT + whole[:whole.index(whole[3:6])])
+        self.assertEqual(body["choices"][0]["stop_reason"], whole[3:6])
+
+    def test_constraints_bind(self):
+        body = self.complete(structured_outputs={"regex": "[0-9]{4}"})
+        self.assertRegex(body["choices"][0]["text"], "^[0-9]{4}$")
+
+    def test_wrong_fields_have_their_code(self):
+        for fields, code, param in (({"prompt": None}, "missing_field", "prompt"), ({"prompt": 5}, "invalid_type", "prompt"),
+                                    ({"prompt": []}, "empty_prompt", "prompt"), ({"prompt": ""}, "empty_prompt", "prompt"),
+                                    ({"prompt": [[]]}, "empty_prompt", "prompt"),
+                                    ({"prompt": [1, "a"]}, "invalid_type", "prompt"),
+                                    ({"prompt": ["a", 1]}, "invalid_type", "prompt"),
+                                    ({"prompt": [10**9]}, "invalid_value", "prompt"),
+                                    ({"prompt": [[-1]]}, "invalid_value", "prompt[0]"),
+                                    ({"prompt": ["a"] * 65}, "invalid_value", "prompt"),
+                                    ({"prompt": "a b " * 5000}, "context_length_exceeded", "prompt"),
+                                    ({"suffix": "x"}, "unsupported_parameter", "suffix"),
+                                    ({"best_of": 2}, "unsupported_parameter", "best_of"),
+                                    ({"n": 9}, "invalid_value", "n"), ({"max_tokens": -1}, "invalid_value", "max_tokens"),
+                                    ({"echo": "yes"}, "invalid_type", "echo")):
+            with self.subTest(fields=str(fields)[:60]):
+                error = self.post("/v1/completions", 400, **dict({"prompt": "a"}, **fields))[0]["error"]
+                self.assertEqual((error["code"], error["param"]), (code, param), error)
+
+
+class Native(Routes):
+    def test_completion_has_the_native_shape(self):
+        body = self.post("/completion", prompt=PROMPT, temperature=0)[0]
+        self.assertEqual((body["content"], body["stop"], body["stop_type"]), (self.hello(), True, "eos"))
+        self.assertEqual(body["tokens_predicted"], body["timings"]["predicted_n"])
+        self.assertEqual(self.post("/detokenize", tokens=body["tokens"])[0]["content"], body["content"])
+        limited = self.post("/completion", prompt=PROMPT, temperature=0, n_predict=2)[0]
+        self.assertEqual((limited["stop_type"], limited["tokens_predicted"]), ("limit", 2))
+        cut = self.post("/completion", prompt=PROMPT, temperature=0, stop=[self.hello()[2:5]])[0]
+        self.assertEqual((cut["stop_type"], cut["stopping_word"]), ("word", self.hello()[2:5]))
+
+    def test_streams_end_with_one_stop(self):
+        got = self.stream("/completion", prompt=PROMPT, temperature=0)
+        self.assertEqual([e["stop"] for e in got], [False] * (len(got) - 1) + [True])
+        self.assertEqual("".join(e["content"] for e in got), self.hello())
+
+    def test_grammars_and_schemas_bind(self):
+        self.assertRegex(self.post("/completion", prompt=PROMPT, grammar='root ::= [a-c]{5}')[0]["content"], "^[a-c]{5}$")
+        schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"],
+                  "additionalProperties": False}
+        self.assertIn(json.loads(self.post("/completion", prompt=PROMPT, json_schema=schema)[0]["content"])["a"], [1, 2])
+
+    def test_tokens_are_those_of_the_command_line(self):
+        text = "Hello wörld 🙂 <|im_end|>"
+        ids = self.post("/tokenize", content=text)[0]["tokens"]
+        listed = json.loads(subprocess.run([FLARE, "tokenize", NANO, "--text", text, "--special", "--json"], check=True,
+                                           capture_output=True, text=True).stdout)
+        self.assertEqual(ids, listed["result"]["ids"])
+        self.assertEqual(self.post("/detokenize", tokens=ids)[0]["content"], text)
+        self.assertNotEqual(self.post("/tokenize", content=text, parse_special=False)[0]["tokens"], ids)
+        pieces = self.post("/tokenize", content=text, with_pieces=True)[0]["tokens"]
+        self.assertEqual([p["id"] for p in pieces], ids)
+        self.assertEqual(b"".join(bytes(p["piece"]) if isinstance(p["piece"], list) else p["piece"].encode()
+                                  for p in pieces).decode(), text)
+
+    def test_templates_are_applied_as_for_a_chat(self):
+        messages = [{"role": "user", "content": "Hello!"}]
+        body = self.post("/apply-template", messages=messages, chat_template_kwargs={"enable_thinking": False})[0]
+        self.assertEqual(body["prompt"], PROMPT)
+        self.assertEqual(body["tokens"], self.post("/tokenize", messages=messages,
+                                                   chat_template_kwargs={"enable_thinking": False})[0]["tokens"])
+        self.assertEqual(body["tokens"], self.post("/tokenize", content=PROMPT)[0]["tokens"])
+        _, _, chat = self.server.chat(messages=messages, max_tokens=1, chat_template_kwargs={"enable_thinking": False})
+        self.assertEqual(chat["usage"]["prompt_tokens"], len(body["tokens"]))
+
+    def test_wrong_fields_have_their_code(self):
+        for path, fields, code, param in (("/tokenize", {}, "missing_field", "content"),
+                                          ("/tokenize", {"content": 5}, "invalid_type", "content"),
+                                          ("/tokenize", {"content": "a", "messages": []}, "conflicting_parameters", "messages"),
+                                          ("/detokenize", {}, "missing_field", "tokens"),
+                                          ("/detokenize", {"tokens": "abc"}, "invalid_type", "tokens"),
+                                          ("/detokenize", {"tokens": [2**31]}, "invalid_value", "tokens"),
+                                          ("/apply-template", {"messages": []}, "empty_prompt", "messages"),
+                                          ("/completion", {}, "missing_field", "prompt"),
+                                          ("/completion", {"prompt": ["a", "b"]}, "invalid_value", "prompt")):
+            with self.subTest(path=path, fields=fields):
+                error = self.post(path, 400, **fields)[0]["error"]
+                self.assertEqual((error["code"], error["param"]), (code, param), error)
+
+
+if __name__ == "__main__":
+    unittest.main()
