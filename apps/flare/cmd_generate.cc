@@ -21,6 +21,7 @@ struct GenerateFlags {
   ModelFlags model;
   SamplingFlags sampling;
   std::optional<std::string> prompt, prompt_file, messages, tokens;
+  std::optional<std::string> json_schema;
   bool raw = false;
   bool stats = false;
 };
@@ -55,6 +56,20 @@ std::vector<int32_t> make_prompt(const GenerateFlags& flags, const server::Servi
   const frontend::MarkedText rendered = service.render(conversation);
   *form = service.answer_form(conversation, rendered);
   return service.encode_prompt(rendered);
+}
+
+// The answer's text is one value of the schema in a file.
+void bind_answer(const std::string& path, const server::Service& service,
+                 server::GenerateSettings* settings) {
+  const frontend::ToolChoice choice;
+  const server::AnswerForm* form = settings->form ? &*settings->form : nullptr;
+  try {
+    settings->grammar = service.answer_grammar(
+        form, form && !form->tools->empty() ? &choice : nullptr,
+        frontend::grammar::json_schema_grammar(parse_json(read_text_file(path), path)));
+  } catch (const frontend::grammar::ConstraintError& error) {
+    throw Error(Code::kInvalid, "{}: {}", path, error.message());
+  }
 }
 
 std::string joined_ids(const std::vector<int32_t>& ids) {
@@ -103,6 +118,7 @@ int run(GenerateFlags& flags, const CommonFlags& common) {
   server::Service service(*engine);
   server::GenerateSettings settings = settings_of(flags.sampling, service);
   std::vector<int32_t> prompt = make_prompt(flags, service, &settings.form);
+  if (flags.json_schema) bind_answer(*flags.json_schema, service, &settings);
 
   AnswerQueue queue;
   runtime::Ticket ticket;
@@ -157,6 +173,9 @@ std::function<int()> declare_generate(CLI::App& app, const CommonFlags& common) 
   source("--messages", flags->messages, "a conversation: JSON as in a chat request", "FILE");
   source("--tokens", flags->tokens, "token ids, or a file of them", "LIST|FILE");
   app.add_flag("--raw", flags->raw, "no chat template around the prompt");
+  app.add_option("--json-schema", flags->json_schema, "the answer is one value of this JSON Schema")
+      ->type_name("FILE")
+      ->group("Answer");
   add_sampling_flags(app, &flags->sampling);
   app.add_option("--stop", flags->sampling.stop, "end the answer before this text (repeatable)")
       ->type_name("TEXT")

@@ -119,6 +119,19 @@ class Generate(unittest.TestCase):
         self.assertEqual(told[0], told[1])
         self.assertNotEqual(told[0], told[2])
 
+    def test_a_schema_binds_the_answer(self):
+        with tempfile.TemporaryDirectory() as folder:
+            schema = pathlib.Path(folder, "schema.json")
+            schema.write_text(json.dumps({"type": "object", "required": ["a"], "additionalProperties": False,
+                                          "properties": {"a": {"enum": [1, 2]}}}))
+            done = flare("generate", "--prompt", "Hello!", "--json-schema", str(schema))
+            self.assertIn(json.loads(done.stdout), [{"a": 1}, {"a": 2}])
+            schema.write_text('{"not": {}}')
+            done = flare("generate", "--prompt", "Hello!", "--json-schema", str(schema))
+            self.assertEqual((done.returncode, done.stdout), (4, ""))
+            self.assertIn(str(schema), done.stderr)
+            self.assertIn("/not", done.stderr)
+
     def test_exit_codes_of_wrong_calls(self):
         for code, words in [
             (2, ["generate"]),
