@@ -5,6 +5,20 @@
 
 namespace flare::kernel {
 
+// Natural logarithms of a row's raw distribution: of the softmax of its logits as they came,
+// without reserved ids, before bias, bans, mask, penalties and temperature (serving.md S8.7).
+struct RowLogprobs {
+  static constexpr int kMaxTop = 20;
+  static constexpr float kImpossible = -9999.0f;  // stands for −∞
+  struct Entry {
+    int32_t id;
+    float logprob;
+  };
+  float drawn;         // of the row's token; kImpossible where none was drawn
+  int32_t n_top;       // the likeliest ids, fewer than asked where there are no more of them
+  Entry top[kMaxTop];  // descending, lower id first on a tie
+};
+
 // One row's sampling parameters (serving.md S8). Neutral values switch a step off.
 struct SampleParams {
   float temperature = 0;             // <= 1e-4: greedy
@@ -24,6 +38,10 @@ struct SampleParams {
   uint32_t choice = 0;             // Philox counter words
   uint32_t position = 0;
   uint32_t purpose = 0;
+  RowLogprobs* logprobs = nullptr;  // filled by the op; null: not asked
+  int32_t top_logprobs = 0;         // 0..kMaxTop
+  int32_t given =
+      -1;  // >= 0: the row's token is this one, nothing is drawn: for its log-probability
 };
 
 // Operands: 0 logits io f32 [L,V]; 1 params io; 2 sampled io i32 [L] out. No immediates.

@@ -2,6 +2,8 @@
 // probabilities.
 #include "kernel/sample.h"
 
+#include <cfloat>
+
 #include "kernel/op_fixture.h"
 #include "kernel/sample_ref.h"
 
@@ -216,6 +218,106 @@ TEST(Sample, ALargeFlatVocabularyFollowsTheOracle) {
       EXPECT_NEAR(logits.row(i)[got[i]], logits.row(i)[want[i]], kRankTolerance)
           << isa_name(isa) << i;
     EXPECT_EQ(got[3], want[3]);
+  }
+}
+
+// Plain double precision over the whole row: what RowLogprobs must say.
+RowLogprobs plain_logprobs(const float* logits, int64_t n, int32_t id, int32_t n_top) {
+  const auto number = [&](int64_t i) {
+    return logits[i] > -HUGE_VALF ? static_cast<double>(std::min(logits[i], FLT_MAX)) : -HUGE_VAL;
+  };
+  std::vector<int32_t> order;
+  double top = -HUGE_VAL;
+  for (int64_t i = 0; i < n; ++i) {
+    if (number(i) > -HUGE_VAL) order.push_back(static_cast<int32_t>(i));
+    top = std::max(top, number(i));
+  }
+  std::ranges::stable_sort(order, [&](int32_t a, int32_t b) { return number(a) > number(b); });
+  double mass = 0;
+  for (int32_t i : order) mass += std::exp(number(i) - top);
+  const auto logprob = [&](int32_t i) {
+    return static_cast<float>(number(i) - top - std::log(mass));
+  };
+  RowLogprobs out{};
+  const bool possible = id >= 0 && id < n && number(id) > -HUGE_VAL;
+  out.drawn = possible ? logprob(id) : -9999.0f;
+  for (int32_t i : order)
+    if (out.n_top < n_top) out.top[out.n_top++] = {i, logprob(i)};
+  return out;
+}
+
+void expect_same(const RowLogprobs& got, const RowLogprobs& want) {
+  // The kernel adds the row's mass in binary32 parts: 1e-6 of it.
+  constexpr double kTolerance = 4e-6;
+  EXPECT_NEAR(got.drawn, want.drawn, kTolerance);
+  ASSERT_EQ(got.n_top, want.n_top);
+  for (int i = 0; i < want.n_top; ++i) {
+    EXPECT_EQ(got.top[i].id, want.top[i].id) << i;
+    EXPECT_NEAR(got.top[i].logprob, want.top[i].logprob, kTolerance) << i;
+  }
+}
+
+// Neither mask, penalties, temperature nor filters show in them, and they change no draw.
+TEST(Sample, LogprobsAreThoseOfTheRawRow) {
+  std::mt19937 random(79);
+  const float inf = std::numeric_limits<float>::infinity();
+  for (int32_t vocabulary : {1, 5, 33, 700, 20000}) {
+    constexpr int64_t kRows = 40;
+    std::vector<int32_t> history(20);
+    for (int32_t& id : history) id = static_cast<int32_t>(random() % vocabulary);
+    std::vector<uint32_t> mask((vocabulary + 31) / 32);
+    for (uint32_t& word : mask) word = random();
+    Array logits(kRows, vocabulary);
+    logits.randomise(random, 6);
+    for (int64_t r = 0; r < kRows; ++r)
+      for (int64_t i = 0; i < vocabulary; ++i) {
+        float& l = logits.row(r)[i];
+        if (r % 2 == 0) l = std::round(l * 4) / 4;
+        if (r % 5 == 4 && random() % 3 == 0) l = random() % 2 == 0 ? -inf : NAN;
+      }
+    std::vector<SampleParams> params;
+    for (int64_t r = 0; r < kRows; ++r) {
+      params.push_back(random_params(random, history, mask, vocabulary));
+      if (r % 7 == 3) params.back().given = static_cast<int32_t>(random() % vocabulary);
+    }
+    for (Isa isa : testing::levels()) {
+      std::vector<SampleParams> asking = params;
+      std::vector<RowLogprobs> found(kRows);
+      for (int64_t r = 0; r < kRows; ++r) {
+        asking[r].logprobs = &found[r];
+        asking[r].top_logprobs = static_cast<int32_t>(r % 21);
+      }
+      const std::vector<int32_t> ids = drawn(logits, asking, isa, 2);
+      EXPECT_EQ(ids, drawn(logits, params, isa));
+      for (int64_t r = 0; r < kRows; ++r) {
+        SCOPED_TRACE(::testing::Message() << "V " << vocabulary << " row " << r);
+        if (params[r].given >= 0) {
+          EXPECT_EQ(ids[r], params[r].given);
+        }
+        const int64_t n = params[r].id_limit > 0 ? params[r].id_limit : vocabulary;
+        expect_same(found[r], plain_logprobs(logits.row(r), n, ids[r], asking[r].top_logprobs));
+      }
+    }
+  }
+}
+
+TEST(Sample, LogprobsOfNothingAreImpossible) {
+  const float inf = std::numeric_limits<float>::infinity();
+  for (Isa isa : testing::levels()) {
+    RowLogprobs found{};
+    Array dead = row_of({-inf, NAN, -inf});
+    EXPECT_EQ(drawn(dead, {{.logprobs = &found, .top_logprobs = 3}}, isa)[0], -1);
+    EXPECT_EQ(found.drawn, -9999.0f);
+    EXPECT_EQ(found.n_top, 0);
+    Array certain = row_of({-inf, inf, -inf});
+    EXPECT_EQ(drawn(certain, {{.logprobs = &found, .top_logprobs = 3}}, isa)[0], 1);
+    EXPECT_EQ(found.drawn, 0);
+    EXPECT_EQ(found.n_top, 1);
+    // A token that the row holds impossible, and a reserved one.
+    drawn(certain, {{.logprobs = &found, .given = 0}}, isa);
+    EXPECT_EQ(found.drawn, -9999.0f);
+    drawn(certain, {{.id_limit = 2, .logprobs = &found, .given = 2}}, isa);
+    EXPECT_EQ(found.drawn, -9999.0f);
   }
 }
 

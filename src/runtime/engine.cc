@@ -50,6 +50,7 @@ struct Engine::Active {
   uint32_t published_pages = 0;
   std::vector<uint32_t> frontiers;  // to snapshot while the prompt is read, descending
   std::vector<uint32_t> mask;
+  kernel::RowLogprobs logprobs;  // of the row drawn last, if the request asks
   Clock::time_point submitted, admitted, first_token, last_token;
   bool finished = false;
 
@@ -346,6 +347,10 @@ std::span<const int32_t> Engine::draw(std::span<Active* const> drawing) {
     const uint32_t* mask = nullptr;
     guarded(*a, [&] { mask = mask_of(*a); });
     params.push_back(sample_params(a->request.sampling, a->tokens, a->n_prompt, mask));
+    if (a->request.sampling.top_logprobs >= 0) {
+      params.back().logprobs = &a->logprobs;
+      params.back().top_logprobs = a->request.sampling.top_logprobs;
+    }
   }
   if (params.empty()) return {};
   return runner_.sample(params);
@@ -377,6 +382,8 @@ void Engine::advance(Active& a, int32_t token) {
   if (a.request.on_event && verdict.kept > 0) {
     Event event;
     event.tokens = {&token, 1};
+    if (a.request.sampling.top_logprobs >= 0)
+      event.logprobs.push_back(token_logprobs(token, a.logprobs));
     a.request.on_event(event);
   }
   if (reason) finish(a, *reason);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <latch>
 #include <stdexcept>
 
@@ -155,6 +156,36 @@ TEST(Engine, AnAnswerOfNothingEndsAtOnce) {
   EXPECT_EQ(answer.reason(), FinishReason::kLength);
   EXPECT_EQ(answer.tokens(), Ids{});
   expect_nothing_left(engine);
+}
+
+// The toy's rows are known: one logit of 8, the others 0.
+TEST(Engine, RecordsTheLogprobsOfEveryToken) {
+  Engine engine(toy_model(), kOptions);
+  const auto likely = static_cast<float>(8 - std::log(std::exp(8.0) + 99));
+  const auto unlikely = static_cast<float>(0 - std::log(std::exp(8.0) + 99));
+  for (int32_t top : {-1, 0, 3}) {
+    Request r = greedy({3}, 20);
+    r.sampling.top_logprobs = top;
+    r.stop_ids = {8};
+    std::vector<TokenLogprobs> records;
+    auto answer = start(engine, std::move(r), nullptr, [&](const Event& e) {
+      EXPECT_EQ(e.logprobs.size(), top < 0 ? 0 : e.tokens.size());
+      for (size_t i = 0; i < e.logprobs.size(); ++i) EXPECT_EQ(e.logprobs[i].id, e.tokens[i]);
+      records.insert(records.end(), e.logprobs.begin(), e.logprobs.end());
+    });
+    EXPECT_EQ(answer.tokens(), (Ids{4, 5, 6, 7}));
+    ASSERT_EQ(records.size(), top < 0 ? 0u : 4u);
+    for (const TokenLogprobs& record : records) {
+      EXPECT_NEAR(record.logprob, likely, 1e-5);
+      ASSERT_EQ(record.top.size(), static_cast<size_t>(top));
+      if (top == 0) continue;
+      EXPECT_EQ(record.top[0].first, record.id);
+      EXPECT_EQ(record.top[1].first, 0);
+      EXPECT_EQ(record.top[2].first, 1);
+      EXPECT_EQ(record.top[0].second, record.logprob);
+      EXPECT_NEAR(record.top[1].second, unlikely, 1e-5);
+    }
+  }
 }
 
 TEST(Engine, EndsAtAStopIdWithoutShowingIt) {

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/seams.h"
@@ -28,6 +29,19 @@ struct SamplingSettings {
   uint64_t seed = 0;
   uint32_t choice = 0;   // index of this choice among several over one prompt
   int32_t id_limit = 0;  // ids at or above are reserved rows; 0: none
+  // Records for the tokens of the answer: −1 none, 0 each token's own log-probability, 1..20 that
+  // many of the likeliest ids too.
+  int32_t top_logprobs = -1;
+};
+
+// Natural logarithms of the raw distribution that a token was drawn from: before bias, bans, mask,
+// penalties and temperature, without reserved ids. −∞ is −9999 (serving.md S8.7).
+struct TokenLogprobs {
+  int32_t id = -1;
+  float logprob = 0;
+  // The likeliest ids in descending order, lower id first on a tie; the token itself is among them
+  // only if it is that likely.
+  std::vector<std::pair<int32_t, float>> top;
 };
 
 enum class FinishReason {
@@ -65,7 +79,10 @@ struct Timings {
 };
 
 struct Event {
-  std::span<const int32_t> tokens;       // newly committed; valid during the call
+  std::span<const int32_t> tokens;  // newly committed; valid during the call
+  // If asked for, one record for each of `tokens`, in their order; else empty. A token that the
+  // gate did not keep, and the stop id that ended an answer, have none.
+  std::vector<TokenLogprobs> logprobs;
   std::optional<FinishReason> finished;  // set in the last event
   int32_t stop_id = -1;                  // kStopId: the id, which is not among `tokens`
   Usage usage;

@@ -27,4 +27,12 @@ kernel::SampleParams sample_params(const SamplingSettings& settings,
   return p;
 }
 
+TokenLogprobs token_logprobs(int32_t id, const kernel::RowLogprobs& row) {
+  TokenLogprobs record{id, row.drawn, {}};
+  record.top.reserve(static_cast<size_t>(row.n_top));
+  for (int32_t i = 0; i < row.n_top; ++i)
+    record.top.emplace_back(row.top[i].id, row.top[i].logprob);
+  return record;
+}
+
 }  // namespace flare::runtime

@@ -19,4 +19,7 @@ kernel::SampleParams sample_params(const SamplingSettings& settings,
                                    std::span<const int32_t> history, uint32_t n_prompt,
                                    const uint32_t* mask);
 
+// What the kernel found out about the row that `id` was drawn from.
+TokenLogprobs token_logprobs(int32_t id, const kernel::RowLogprobs& row);
+
 }  // namespace flare::runtime

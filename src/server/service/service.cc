@@ -43,6 +43,7 @@ class Answer {
   void on_event(const runtime::Event& event) {
     TextEvent out;
     out.tokens.assign(event.tokens.begin(), event.tokens.end());
+    out.logprobs = event.logprobs;
     if (event.finished) {
       out.finished = event.finished;
       out.usage = event.usage;

@@ -62,6 +62,11 @@ struct TextEvent {
   // Reasoning, content and calls in the order of the answer; neighbours of one kind are joined.
   std::vector<frontend::OutputEvent> deltas;
   std::vector<int32_t> tokens;  // newly generated ids that stay in the answer
+  // If asked for (sampling.top_logprobs >= 0), one record for each of `tokens`, in their order;
+  // else empty. They come with their token, not with its text: an unfinished character or what may
+  // become a stop string is still held back in `deltas` then, and text behind a stop string never
+  // comes, though its tokens and records did. Tokenizer::token_bytes(id) has a token's exact bytes.
+  std::vector<runtime::TokenLogprobs> logprobs;
   std::optional<runtime::FinishReason> finished;
   bool called = false;            // the model ended its answer behind a complete call
   uint64_t reasoning_tokens = 0;  // of the whole answer, in the last event

@@ -142,6 +142,28 @@ int64_t kept_ranks(Ranking& ranking, const SampleParams& p, double& mass) {
   return kept;
 }
 
+// buffers.logits holds the raw row. The candidates are free again afterwards.
+void rank_raw(int64_t n, const SampleParams& p, const RowBuffers& buffers, const Passes& passes,
+              double& log_mass) {
+  RowLogprobs& out = *p.logprobs;
+  out.n_top = 0;
+  const float top = passes.largest(buffers.logits, n);
+  log_mass = top == kNever ? 0 : top + std::log(passes.total(buffers.logits, n, top, 1));
+  if (top == kNever) return;
+  Ranking ranking(buffers, n, passes, top, 1);
+  const int32_t wanted = std::min(p.top_logprobs, RowLogprobs::kMaxTop);
+  for (; out.n_top < wanted && ranking.has(out.n_top); ++out.n_top) {
+    const Candidate& c = buffers.candidates[out.n_top];
+    out.top[out.n_top] = {c.id, static_cast<float>(c.logit - log_mass)};
+  }
+}
+
+float logprob_of(const float* logits, int64_t n, int32_t id, double log_mass) {
+  // The same clean-up as in the copy: NaN is no number, +∞ the largest.
+  if (id < 0 || id >= n || !(logits[id] > kNever)) return RowLogprobs::kImpossible;
+  return static_cast<float>(std::min(logits[id], std::numeric_limits<float>::max()) - log_mass);
+}
+
 }  // namespace
 
 uint64_t row_bytes(int64_t vocabulary) {
@@ -163,9 +185,10 @@ double uniform(const SampleParams& p) {
   return (random.word[0] + 0.5) * 0x1p-32;
 }
 
-int32_t sample_row(const float* logits, int64_t vocabulary, const SampleParams& p,
-                   const RowBuffers& buffers, const Passes& passes) {
-  const int64_t legal = p.id_limit > 0 ? std::min<int64_t>(p.id_limit, vocabulary) : vocabulary;
+namespace {
+
+int32_t draw(const float* logits, int64_t legal, const SampleParams& p, const RowBuffers& buffers,
+             const Passes& passes) {
   passes.copy(logits, p.mask, legal, buffers.logits);
   apply_penalties(p, legal, buffers);
   const float top = passes.largest(buffers.logits, legal);
@@ -184,6 +207,21 @@ int32_t sample_row(const float* logits, int64_t vocabulary, const SampleParams& 
     if (sum >= target) break;
   }
   return ranking.id(rank - 1);
+}
+
+}  // namespace
+
+int32_t sample_row(const float* logits, int64_t vocabulary, const SampleParams& p,
+                   const RowBuffers& buffers, const Passes& passes) {
+  const int64_t legal = p.id_limit > 0 ? std::min<int64_t>(p.id_limit, vocabulary) : vocabulary;
+  double log_mass = 0;
+  if (p.logprobs != nullptr) {
+    passes.copy(logits, nullptr, legal, buffers.logits);
+    rank_raw(legal, p, buffers, passes, log_mass);
+  }
+  const int32_t id = p.given >= 0 ? p.given : draw(logits, legal, p, buffers, passes);
+  if (p.logprobs != nullptr) p.logprobs->drawn = logprob_of(logits, legal, id, log_mass);
+  return id;
 }
 
 }  // namespace flare::kernel::sampling
