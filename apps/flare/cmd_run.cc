@@ -27,7 +27,10 @@ struct RunFlags {
   std::string max_body = "64M";
   uint32_t max_pending = 64;
   int drain_timeout = 30;
+  server::AccessSettings access;
   bool allow_unauthenticated = false;
+  bool metrics_public = false;
+  bool share_cache = false;
   bool any_model = false;
   bool strict_fields = false;
 };
@@ -37,11 +40,14 @@ bool is_loopback(std::string_view host) {
 }
 
 void check_host(const RunFlags& flags) {
-  if (is_loopback(flags.http.host) || flags.allow_unauthenticated) return;
+  const bool guarded = !flags.access.api_key_file.empty() || flags.allow_unauthenticated;
+  if (is_loopback(flags.http.host) || guarded) return;
   throw Error(Code::kUsage,
               "--host {} is not a loopback address, expected one for a server without keys",
               quote(flags.http.host))
-      .set_hint("add --allow-unauthenticated to let everyone in who can reach it");
+      .set_hint(
+          "add --api-key-file PATH, or --allow-unauthenticated to let everyone in who can reach "
+          "it");
 }
 
 void choose_log_level(const RunFlags& flags, const CommonFlags& common) {
@@ -111,6 +117,8 @@ int run(RunFlags& flags, const CommonFlags& common) {
   choose_log_level(flags, common);
   check_host(flags);
   flags.http.max_body_bytes = parse_size("--max-body", flags.max_body);
+  flags.access.loopback = is_loopback(flags.http.host);
+  auto access = server::Access::make(flags.access);
   StopState state;
   // A server outlives the pipe that read its log.
   std::signal(SIGPIPE, SIG_IGN);
@@ -119,14 +127,18 @@ int run(RunFlags& flags, const CommonFlags& common) {
   server::App app({.model_ids = flags.model_ids,
                    .any_model = flags.any_model,
                    .strict_fields = flags.strict_fields,
-                   .loopback = is_loopback(flags.http.host)});
+                   .metrics_public = flags.metrics_public,
+                   .share_cache = flags.share_cache},
+                  std::move(access));
   std::unique_ptr<runtime::Engine> engine;
   std::optional<server::Service> service;
   // Declared last: requests end before what they use does.
-  server::http::Server http(flags.http, [&app](server::http::Request request,
-                                               std::shared_ptr<server::http::Exchange> exchange) {
-    app.handle(std::move(request), std::move(exchange));
-  });
+  server::http::Server http(
+      flags.http,
+      [&app](server::http::Request request, std::shared_ptr<server::http::Exchange> exchange) {
+        app.handle(std::move(request), std::move(exchange));
+      },
+      app.hooks());
   engine = load_model(flags.model, flags.max_pending, !common.quiet);
   service.emplace(*engine);
   app.open(*service);
@@ -139,6 +151,33 @@ int run(RunFlags& flags, const CommonFlags& common) {
   const bool complete = drain(app, *engine, http, flags.drain_timeout);
   log_info("stopped{}", complete ? "" : "; some requests were cut off");
   return complete ? 0 : 1;
+}
+
+void declare_security(CLI::App& app, RunFlags* flags) {
+  constexpr const char* kGroup = "Security";
+  const auto add_list = [&](const char* name, auto& value, const char* text, const char* type) {
+    app.add_option(name, value, text)
+        ->type_name(type)
+        ->group(kGroup)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  };
+  app.add_option("--api-key-file", flags->access.api_key_file,
+                 "one key a line, then a label if wanted; # comments (none)")
+      ->type_name("PATH")
+      ->group(kGroup);
+  app.add_flag("--allow-unauthenticated", flags->allow_unauthenticated,
+               "listen beyond this machine without keys")
+      ->group(kGroup);
+  add_list("--cors-origin", flags->access.cors_origins,
+           "pages that may ask: scheme://host[:port], or * with keys; repeatable (loopback ones)",
+           "ORIGIN");
+  add_list("--allowed-host", flags->access.allowed_hosts,
+           "a name of this server besides loopback ones, repeatable", "NAME");
+  app.add_flag("--metrics-public", flags->metrics_public, "/metrics needs no key")->group(kGroup);
+  app.add_flag("--share-cache", flags->share_cache,
+               "callers with different keys share cached prefixes")
+      ->group(kGroup);
 }
 
 }  // namespace
@@ -162,9 +201,6 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
   app.add_flag("--any-model", flags->any_model, "take every model name")->group("Serving");
   app.add_flag("--strict-fields", flags->strict_fields, "refuse unknown request fields")
       ->group("Serving");
-  app.add_flag("--allow-unauthenticated", flags->allow_unauthenticated,
-               "listen beyond this machine without keys")
-      ->group("Serving");
   add("--max-pending", flags->max_pending, "waiting requests (64)", "N")
       ->check(CLI::Range(0, 1000000).description(""));
   app.add_flag_callback(
@@ -186,6 +222,7 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
       "SECONDS")
       ->check(CLI::Range(1, 3600).description(""));
   add("--log-level", flags->log_level, "error, warn, info or debug (info)", "LEVEL");
+  declare_security(app, flags.get());
   app.footer(
       "Examples:\n"
       "  flare run\n"

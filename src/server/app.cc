@@ -24,22 +24,29 @@ void respond_json(http::Exchange& exchange, const Json& body, int status = 200) 
   exchange.respond(status, kJson, body.to_text());
 }
 
-// Host and port of a Host header or an Origin without its scheme; the port is dropped.
-bool is_loopback_host(std::string_view host) {
-  if (host.starts_with('[')) {
-    host = host.substr(0, host.find(']') + 1);
-  } else {
-    host = host.substr(0, host.find(':'));
+// Keeps the one answer that is given to it.
+class KeptAnswer : public http::Exchange {
+ public:
+  explicit KeptAnswer(const http::Request& request) : request_(request) {}
+  const std::string& request_id() const override { return request_.id; }
+  const std::string& request_path() const override { return request_.path; }
+  const std::string& cache_salt() const override { return request_.cache_salt; }
+  bool respond(int status, std::string_view content_type, std::string body,
+               http::Headers headers) override {
+    answer = {status, std::string(content_type), std::move(body), std::move(headers)};
+    return true;
   }
-  return host == "localhost" || host == "[::1]" ||
-         (host.starts_with("127.") &&
-          host.find_first_not_of("0123456789.") == std::string_view::npos);
-}
+  void begin_stream(http::Headers, std::string) override {}
+  void offer_stream(http::Headers, std::string) override {}
+  void write(std::string) override {}
+  void end() override {}
+  void on_disconnect(std::function<void()>) override {}
 
-bool is_loopback_origin(std::string_view origin) {
-  const size_t scheme = origin.find("://");
-  return scheme != std::string_view::npos && is_loopback_host(origin.substr(scheme + 3));
-}
+  http::Answer answer;
+
+ private:
+  const http::Request& request_;
+};
 
 }  // namespace
 
@@ -48,13 +55,14 @@ struct App::Route {
   std::string_view method;
   std::string_view path;
   void (App::*handler)(const Call&);
+  Entry entry = Entry::kKey;
 };
 
 const App::Route App::kRoutes[] = {
-    {"GET", "/health", &App::health},
-    {"GET", "/live", &App::live},
-    {"GET", "/ready", &App::ready},
-    {"GET", "/version", &App::version},
+    {"GET", "/health", &App::health, Entry::kProbe},
+    {"GET", "/live", &App::live, Entry::kProbe},
+    {"GET", "/ready", &App::ready, Entry::kProbe},
+    {"GET", "/version", &App::version, Entry::kProbe},
     {"GET", "/v1/models", &App::list_models},
     {"GET", "/v1/models/", &App::show_model},
     {"POST", "/v1/chat/completions", &App::chat},
@@ -82,24 +90,33 @@ void App::open(Service& service) {
   service_ = &service;
 }
 
-void App::dispatch(const http::Request& request, std::shared_ptr<http::Exchange> exchange) {
-  check_origin(request);
+// The row for path and method, and what its path ends with. nullptr: `allowed` lists the methods
+// that the path takes, if it is known.
+const App::Route* App::find_route(const http::Request& request, std::string_view* tail,
+                                  std::string* allowed) {
   const std::string_view method =
       request.method == "HEAD" ? std::string_view("GET") : std::string_view(request.method);
-  std::string allowed;
   for (const Route& route : kRoutes) {
-    std::string_view tail;
-    if (route.path.ends_with('/')) {
+    *tail = {};
+    if (route.path.ends_with('/') && route.path.size() > 1) {
       if (!request.path.starts_with(route.path) || request.path.size() == route.path.size())
         continue;
-      tail = std::string_view(request.path).substr(route.path.size());
+      *tail = std::string_view(request.path).substr(route.path.size());
     } else if (request.path != route.path) {
       continue;
     }
-    if (route.method == method) return (this->*route.handler)({request, tail, exchange});
-    allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
-    if (route.method == "GET") allowed += ", HEAD";
+    if (route.method == method) return &route;
+    *allowed += (allowed->empty() ? "" : ", ") + std::string(route.method);
+    if (route.method == "GET") *allowed += ", HEAD";
   }
+  return nullptr;
+}
+
+void App::dispatch(const http::Request& request, std::shared_ptr<http::Exchange> exchange) {
+  std::string_view tail;
+  std::string allowed;
+  if (const Route* route = find_route(request, &tail, &allowed))
+    return (this->*route->handler)({request, tail, std::move(exchange)});
   if (!allowed.empty())
     throw ApiError{405, "method_not_allowed",
                    fmt::format("{} does not take {}", quote(request.path), quote(request.method)),
@@ -107,19 +124,46 @@ void App::dispatch(const http::Request& request, std::shared_ptr<http::Exchange>
   throw ApiError{404, "not_found", fmt::format("no such path: {}", quote(request.path)), {}};
 }
 
-// A page of another site must not reach a server that trusts its machine (S12.3).
-void App::check_origin(const http::Request& request) const {
-  if (!options_.loopback) return;
-  const std::string_view host = request.header("host");
-  if (!host.empty() && !is_loopback_host(host))
-    throw ApiError{
-        403, "host_not_allowed", fmt::format("Host {} is not a loopback name", quote(host)), {}};
-  const std::string_view origin = request.header("origin");
-  if (!origin.empty() && !is_loopback_origin(origin))
-    throw ApiError{403,
-                   "origin_not_allowed",
-                   fmt::format("Origin {} is not a loopback origin", quote(origin)),
-                   {}};
+http::Hooks App::hooks() {
+  return {
+      .on_head = [this](http::Request* request) { return judge(request); },
+      .refusal =
+          [](const http::Request& request, int status, std::string_view code, std::string message) {
+            return error_answer(request.path, request.id,
+                                {status, std::string(code), std::move(message), {}});
+          }};
+}
+
+std::optional<http::Answer> App::judge(http::Request* request) {
+  const std::shared_ptr<const Access> access = access_;
+  if (const auto error = access->check_site(request))
+    return error_answer(request->path, request->id, *error);
+  if (auto answer = Access::preflight(*request)) return answer;
+  std::string_view tail;
+  std::string allowed;
+  const Route* route = find_route(*request, &tail, &allowed);
+  if (route != nullptr && route->entry == Entry::kProbe) return probe(*route, *request);
+  const bool open =
+      route != nullptr && (route->entry == Entry::kOpen ||
+                           (route->entry == Entry::kMetrics && options_.metrics_public));
+  if (open) return std::nullopt;
+  if (const auto error = access->check_key(request))
+    return error_answer(request->path, request->id, *error);
+  // With a single key there is nobody to keep apart.
+  if (access->has_several_keys() && !options_.share_cache) request->cache_salt = request->key_label;
+  return std::nullopt;
+}
+
+http::Answer App::probe(const Route& route, const http::Request& request) {
+  // Not owned: handlers of probes answer before they return.
+  KeptAnswer kept(request);
+  const std::shared_ptr<http::Exchange> exchange(std::shared_ptr<void>(), &kept);
+  try {
+    (this->*route.handler)({request, {}, exchange});
+  } catch (const ApiError& error) {
+    return error_answer(request.path, request.id, error);
+  }
+  return std::move(kept.answer);
 }
 
 Service& App::service() const {

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "server/access/access.h"
 #include "server/api/call.h"
 #include "server/http/http.h"
 #include "server/service/service.h"
@@ -17,22 +19,36 @@ struct AppOptions {
   std::vector<std::string> model_ids;  // served names; empty: the model's own
   bool any_model = false;              // every `model` is taken
   bool strict_fields = false;          // unknown field names are errors
-  bool loopback = true;                // only loopback Host and Origin headers are taken
+  bool metrics_public = false;         // /metrics needs no key
+  bool share_cache = false;            // callers with different keys share cached prefixes
 };
 
 // Answers requests; any thread. Before open() it serves probes and says model_loading.
 class App {
  public:
-  explicit App(AppOptions options) : options_(std::move(options)) {}
+  App(AppOptions options, std::shared_ptr<const Access> access)
+      : options_(std::move(options)), access_(std::move(access)) {}
 
   // Must not throw (the contract of http::Handler).
   void handle(http::Request request, std::shared_ptr<http::Exchange> exchange);
+  // Host, origin, preflight and key of every request, and the probes' answers, on transport
+  // threads.
+  http::Hooks hooks();
+  // Other keys, hosts and origins for the requests that follow.
+  void set_access(std::shared_ptr<const Access> access) { access_ = std::move(access); }
   // Lends the service, which must outlive the last request.
   void open(Service& service);
   // From now on generating endpoints and /ready answer server_draining.
   void drain() { draining_ = true; }
 
  private:
+  // Who may use a route, and where its handler runs.
+  enum class Entry : uint8_t {
+    kKey,      // needs a key where the server has keys; runs on a worker
+    kOpen,     // needs none
+    kMetrics,  // needs one unless --metrics-public
+    kProbe,    // needs none; runs on a transport thread, so it must neither wait nor work long
+  };
   struct Route;
   static const Route kRoutes[];
   struct Call {
@@ -42,7 +58,10 @@ class App {
   };
 
   void dispatch(const http::Request& request, std::shared_ptr<http::Exchange> exchange);
-  void check_origin(const http::Request& request) const;
+  static const Route* find_route(const http::Request& request, std::string_view* tail,
+                                 std::string* allowed);
+  std::optional<http::Answer> judge(http::Request* request);
+  http::Answer probe(const Route& route, const http::Request& request);
   void health(const Call& call);
   void live(const Call& call);
   void ready(const Call& call);
@@ -67,6 +86,7 @@ class App {
   Json model_json(const std::string& name) const;
 
   const AppOptions options_;
+  std::atomic<std::shared_ptr<const Access>> access_;
   std::atomic<Service*> service_{nullptr};
   std::atomic<int64_t> opened_unix_{0};
   std::atomic<bool> draining_{false};

@@ -23,7 +23,18 @@ std::string a_kind(const Json& value);
 
 // {"error":{"message","type","param","code"}}.
 Json openai_error(const ApiError& error);
+// {"type":"error","error":{"type","message","code"},"request_id"}.
+Json anthropic_error(const ApiError& error, std::string_view request_id);
+// Whether errors of this path have the second form.
+bool is_messages_path(std::string_view path);
+// 429 and 503 are 529 there.
+int anthropic_status(int status);
+
+// The error as the protocol of `path` writes it, with the headers that belong to its status.
+http::Answer error_answer(std::string_view path, std::string_view request_id,
+                          const ApiError& error);
 // False if the exchange has begun a stream or is over; then nothing is sent.
-bool respond_error(http::Exchange& exchange, const ApiError& error);
+bool respond_error(http::Exchange& exchange, std::string_view path, const ApiError& error);
+bool respond_error(http::Exchange& exchange, const ApiError& error);  // by the request's own path
 
 }  // namespace flare::server

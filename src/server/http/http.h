@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,19 +13,30 @@
 
 namespace flare::server::http {
 
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
 struct Request {
   std::string method;
   std::string path;   // decoded, without the query
   std::string query;  // as sent, without '?'
-  std::vector<std::pair<std::string, std::string>> headers;
+  Headers headers;
   std::string body;
-  std::string id;  // x-request-id of the client if printable, else our own
+  std::string id;          // x-request-id of the client if printable, else our own
+  std::string key_label;   // of the key that came with it; empty without keys
+  std::string cache_salt;  // keeps its cached prefixes from callers with another; empty: shared
+  Headers reply_headers;   // what its answer carries besides its own
 
   // First value of a header (names compared without case); empty if absent.
   std::string_view header(std::string_view name) const;
 };
 
-using Headers = std::vector<std::pair<std::string, std::string>>;
+// A whole answer as data.
+struct Answer {
+  int status = 200;
+  std::string content_type;  // empty: without body
+  std::string body;
+  Headers headers;
+};
 
 // A line of an event stream that its readers skip.
 inline constexpr std::string_view kCommentPing = ": ping\n\n";
@@ -33,6 +45,11 @@ inline constexpr std::string_view kCommentPing = ": ping\n\n";
 class Exchange {
  public:
   virtual ~Exchange() = default;
+  // Of the request: its id, as the answer shows it, and its path.
+  virtual const std::string& request_id() const = 0;
+  virtual const std::string& request_path() const = 0;
+  // The salt of cached prefixes where the request names none; empty where callers share them.
+  virtual const std::string& cache_salt() const = 0;
   // A complete response. False if there is one already or a stream has begun; then nothing is sent.
   virtual bool respond(int status, std::string_view content_type, std::string body,
                        Headers headers = {}) = 0;
@@ -51,6 +68,15 @@ class Exchange {
 
 // Runs on a worker thread; must not throw. It may keep the exchange and answer later.
 using Handler = std::function<void(Request, std::shared_ptr<Exchange>)>;
+
+// What the transport asks of the application on its own threads: neither may block or throw.
+struct Hooks {
+  // Judges a request by its head, before its body is read. An answer ends it: no handler sees it.
+  std::function<std::optional<Answer>(Request*)> on_head;
+  // The form of the transport's own refusals. The request may lack what was never read.
+  std::function<Answer(const Request&, int status, std::string_view code, std::string message)>
+      refusal;
+};
 
 struct Options {
   std::string host = "127.0.0.1";
@@ -73,7 +99,7 @@ struct Options {
 // them first. Errors: kUsage (address), kNetwork (bind).
 class Server {
  public:
-  Server(const Options& options, Handler handler);
+  Server(const Options& options, Handler handler, Hooks hooks = {});
   ~Server();
   uint16_t port() const;
   // No new connections, and no further request on those that are there; running exchanges go on.

@@ -65,17 +65,60 @@ bool is_printable(std::string_view text) {
   return std::ranges::all_of(text, [](unsigned char c) { return c > 0x20 && c < 0x7f; });
 }
 
-std::string error_body(std::string_view code, std::string_view message) {
-  return fmt::format(
-      R"({{"error":{{"message":"{}","type":"invalid_request_error","param":null,"code":"{}"}}}})",
-      message, code);
+Answer plain_refusal(const Request&, int status, std::string_view code, std::string message) {
+  return {.status = status,
+          .content_type = "text/plain",
+          .body = fmt::format("{}: {}\n", code, message)};
+}
+
+// Head and body as they go out.
+std::string answer_text(const Request& request, const Answer& answer, bool keep_alive) {
+  const std::string_view reason = bhttp::obsolete_reason(static_cast<bhttp::status>(answer.status));
+  std::string text =
+      fmt::format("HTTP/1.1 {} {}\r\nServer: {}\r\n", answer.status, reason, kServerName);
+  const auto add = [&](std::string_view name, std::string_view value) {
+    text += fmt::format("{}: {}\r\n", name, value);
+  };
+  add("x-request-id", request.id);
+  add("request-id", request.id);
+  for (const auto& [name, value] : request.reply_headers) add(name, value);
+  for (const auto& [name, value] : answer.headers) add(name, value);
+  if (!answer.content_type.empty()) add("Content-Type", answer.content_type);
+  if (answer.status != 204) add("Content-Length", fmt::format("{}", answer.body.size()));
+  if (!keep_alive) add("Connection", "close");
+  return text + "\r\n" + (request.method == "HEAD" ? "" : answer.body);
+}
+
+// What of a request stands in its head; partly empty where it could not be read.
+Request request_of(const bhttp::request_header<>& head) {
+  Request request;
+  request.method = std::string(head.method_string());
+  const std::string target(head.target());
+  const size_t question = target.find('?');
+  request.path = percent_decoded(std::string_view(target).substr(0, question));
+  if (question != std::string::npos) request.query = target.substr(question + 1);
+  for (const auto& field : head)
+    request.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+  const std::string_view theirs = request.header("x-request-id");
+  request.id = !theirs.empty() && theirs.size() <= 128 && is_printable(theirs) ? std::string(theirs)
+                                                                               : fresh_request_id();
+  return request;
 }
 
 // Output of one exchange on its way to the IO thread. The mutex guards every field but ioc_.
 class ExchangeImpl : public Exchange, public std::enable_shared_from_this<ExchangeImpl> {
  public:
-  ExchangeImpl(asio::io_context& ioc, uint64_t max_unread)
-      : ioc_(ioc), timer_(ioc), max_unread_(max_unread) {}
+  ExchangeImpl(asio::io_context& ioc, uint64_t max_unread, const Request& request)
+      : ioc_(ioc),
+        timer_(ioc),
+        max_unread_(max_unread),
+        id_(request.id),
+        path_(request.path),
+        salt_(request.cache_salt) {}
+
+  const std::string& request_id() const override { return id_; }
+  const std::string& request_path() const override { return path_; }
+  const std::string& cache_salt() const override { return salt_; }
 
   bool respond(int status, std::string_view content_type, std::string body,
                Headers headers) override {
@@ -194,6 +237,7 @@ class ExchangeImpl : public Exchange, public std::enable_shared_from_this<Exchan
   asio::io_context& ioc_;
   asio::steady_timer timer_;  // IO thread
   const uint64_t max_unread_;
+  const std::string id_, path_, salt_;
   std::mutex mutex_;
   bool started_ = false, offered_ = false, streaming_ = false, ended_ = false, gone_ = false;
   bool signalled_ = false, waiting_ = false;
@@ -212,6 +256,7 @@ struct Reply {
   unsigned http_version = 11;
   bool keep_alive = true;
   bool head = false;
+  Headers headers;  // besides those of the answer
 };
 
 }  // namespace
@@ -223,11 +268,18 @@ std::string_view Request::header(std::string_view name) const {
 }
 
 struct Server::Impl {
-  Impl(const Options& o, Handler h)
-      : options(o), handler(std::move(h)), workers(static_cast<size_t>(o.workers)), acceptor(ioc) {}
+  Impl(const Options& o, Handler h, Hooks k)
+      : options(o),
+        handler(std::move(h)),
+        hooks(std::move(k)),
+        workers(static_cast<size_t>(o.workers)),
+        acceptor(ioc) {
+    if (!hooks.refusal) hooks.refusal = plain_refusal;
+  }
 
   Options options;
   Handler handler;
+  Hooks hooks;
   asio::io_context ioc{1};
   asio::thread_pool workers;
   tcp::acceptor acceptor;
@@ -244,11 +296,14 @@ struct Server::Impl {
   asio::awaitable<void> session(tcp::socket socket);
   asio::awaitable<bool> serve_one(beast::tcp_stream& stream, beast::flat_buffer& buffer);
   asio::awaitable<bool> read_request(beast::tcp_stream& stream, beast::flat_buffer& buffer,
-                                     bhttp::request_parser<bhttp::string_body>& parser);
+                                     bhttp::request_parser<bhttp::string_body>& parser,
+                                     Request* request, bool* answered);
   template <typename T>
   asio::awaitable<bool> within(std::chrono::steady_clock::duration limit, asio::awaitable<T> work);
-  asio::awaitable<bool> refuse(beast::tcp_stream& stream, int status, std::string_view code,
-                               std::string_view message);
+  asio::awaitable<bool> refuse(beast::tcp_stream& stream, const Request& request, int status,
+                               std::string_view code, std::string message);
+  asio::awaitable<bool> answer_now(beast::tcp_stream& stream, const Request& request,
+                                   const Answer& answer, bool keep_alive);
   asio::awaitable<error_code> read_body(beast::tcp_stream& stream, beast::flat_buffer& buffer,
                                         bhttp::request_parser<bhttp::string_body>& parser);
   asio::awaitable<bool> answer(beast::tcp_stream& stream, beast::flat_buffer& buffer,
@@ -325,18 +380,17 @@ asio::awaitable<void> Server::Impl::linger(beast::tcp_stream& stream, beast::fla
   }
 }
 
-asio::awaitable<bool> Server::Impl::refuse(beast::tcp_stream& stream, int status,
-                                           std::string_view code, std::string_view message) {
-  bhttp::response<bhttp::string_body> response{static_cast<bhttp::status>(status), 11};
-  response.set(bhttp::field::server, beast::string_view(kServerName.data(), kServerName.size()));
-  response.set(bhttp::field::content_type, "application/json");
-  response.set("x-request-id", fresh_request_id());
-  response.body() = error_body(code, message);
-  response.keep_alive(false);
-  response.prepare_payload();
-  stream.expires_after(std::chrono::seconds(options.stall_seconds));
-  co_await bhttp::async_write(stream, response, use_awaitable);
-  co_return false;
+// Returns `keep_alive`.
+asio::awaitable<bool> Server::Impl::answer_now(beast::tcp_stream& stream, const Request& request,
+                                               const Answer& answer, bool keep_alive) {
+  co_await write_all(stream, answer_text(request, answer, keep_alive));
+  co_return keep_alive;
+}
+
+asio::awaitable<bool> Server::Impl::refuse(beast::tcp_stream& stream, const Request& request,
+                                           int status, std::string_view code, std::string message) {
+  co_return co_await answer_now(stream, request,
+                                hooks.refusal(request, status, code, std::move(message)), false);
 }
 
 // Runs `work` and cancels it when the limit passes (false). The stream's own timeouts close the
@@ -352,10 +406,12 @@ asio::awaitable<bool> Server::Impl::within(std::chrono::steady_clock::duration l
   co_return first.index() == 0;
 }
 
-// False: the connection is done (a refusal has been sent where one is due).
-asio::awaitable<bool> Server::Impl::read_request(
-    beast::tcp_stream& stream, beast::flat_buffer& buffer,
-    bhttp::request_parser<bhttp::string_body>& parser) {
+// False: the connection is done (a refusal has been sent where one is due). `answered`: the head
+// was enough.
+asio::awaitable<bool> Server::Impl::read_request(beast::tcp_stream& stream,
+                                                 beast::flat_buffer& buffer,
+                                                 bhttp::request_parser<bhttp::string_body>& parser,
+                                                 Request* request, bool* answered) {
   parser.header_limit(options.max_header_bytes);
   parser.body_limit(options.max_body_bytes);
   error_code ec;
@@ -371,37 +427,55 @@ asio::awaitable<bool> Server::Impl::read_request(
       co_await within(std::chrono::seconds(options.header_seconds),
                       bhttp::async_read_header(stream.socket(), buffer, parser,
                                                asio::redirect_error(use_awaitable, ec)));
+  *request = request_of(parser.get().base());
   if (!head_in_time)
-    co_return co_await refuse(stream, 408, "request_timeout", "the request header took too long");
+    co_return co_await refuse(stream, *request, 408, "request_timeout",
+                              "the request header took too long");
   if (ec == bhttp::error::header_limit)
-    co_return co_await refuse(stream, 431, "headers_too_large", "request headers are too large");
+    co_return co_await refuse(stream, *request, 431, "headers_too_large",
+                              "request headers are too large");
   if (ec == bhttp::error::end_of_stream || ec == asio::error::connection_reset ||
       ec == asio::error::operation_aborted || ec == bhttp::error::partial_message)
     co_return false;
   if (ec == bhttp::error::body_limit)
-    co_return co_await refuse(stream, 413, "body_too_large", "the request body is too large");
-  if (ec) co_return co_await refuse(stream, 400, "invalid_request", "malformed HTTP request");
+    co_return co_await refuse(stream, *request, 413, "body_too_large",
+                              "the request body is too large");
+  if (ec)
+    co_return co_await refuse(stream, *request, 400, "invalid_request", "malformed HTTP request");
   const auto& fields = parser.get();
   if (std::distance(fields.begin(), fields.end()) > options.max_header_fields)
-    co_return co_await refuse(stream, 431, "headers_too_large", "too many request headers");
+    co_return co_await refuse(stream, *request, 431, "headers_too_large",
+                              "too many request headers");
   // What a proxy in front might read differently (RFC 9112 §3.2, §6.3).
   if (fields.count(bhttp::field::host) > 1)
-    co_return co_await refuse(stream, 400, "invalid_request", "more than one Host header");
+    co_return co_await refuse(stream, *request, 400, "invalid_request",
+                              "more than one Host header");
   if (fields.count(bhttp::field::transfer_encoding) > 0 && !parser.chunked())
-    co_return co_await refuse(stream, 400, "invalid_request",
+    co_return co_await refuse(stream, *request, 400, "invalid_request",
                               "a Transfer-Encoding other than chunked");
+  const bool keep_alive = parser.keep_alive() && !draining;
+  if (hooks.on_head) {
+    if (const auto answer = hooks.on_head(request)) {
+      const bool again = keep_alive && parser.is_done() && parser.get().version() == 11;
+      *answered = true;
+      co_return co_await answer_now(stream, *request, *answer, again);
+    }
+  }
   if (beast::iequals(parser.get()[bhttp::field::expect], "100-continue")) {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
     co_await write_all(stream, kContinue);
   }
   ec = co_await read_body(stream, buffer, parser);
   if (ec == bhttp::error::body_limit)
-    co_return co_await refuse(stream, 413, "body_too_large", "the request body is too large");
+    co_return co_await refuse(stream, *request, 413, "body_too_large",
+                              "the request body is too large");
   if (ec == beast::error::timeout)
-    co_return co_await refuse(stream, 408, "request_timeout", "the request body took too long");
+    co_return co_await refuse(stream, *request, 408, "request_timeout",
+                              "the request body took too long");
   const bool cut = ec == bhttp::error::partial_message || ec == asio::error::eof ||
                    ec == asio::error::connection_reset;
-  if (ec && !cut) co_return co_await refuse(stream, 400, "invalid_request", "malformed HTTP body");
+  if (ec && !cut)
+    co_return co_await refuse(stream, *request, 400, "invalid_request", "malformed HTTP body");
   co_return !ec;
 }
 
@@ -427,26 +501,19 @@ asio::awaitable<error_code> Server::Impl::read_body(
 asio::awaitable<bool> Server::Impl::serve_one(beast::tcp_stream& stream,
                                               beast::flat_buffer& buffer) {
   bhttp::request_parser<bhttp::string_body> parser;
-  if (!co_await read_request(stream, buffer, parser)) co_return false;
-  auto message = parser.release();
   Request request;
-  request.method = std::string(message.method_string());
-  const std::string target(message.target());
-  const size_t question = target.find('?');
-  request.path = percent_decoded(std::string_view(target).substr(0, question));
-  if (question != std::string::npos) request.query = target.substr(question + 1);
-  for (const auto& field : message)
-    request.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
-  const std::string_view theirs = request.header("x-request-id");
-  request.id = !theirs.empty() && theirs.size() <= 128 && is_printable(theirs) ? std::string(theirs)
-                                                                               : fresh_request_id();
+  bool answered = false;
+  if (!co_await read_request(stream, buffer, parser, &request, &answered)) co_return false;
+  if (answered) co_return true;
+  auto message = parser.release();
   const Reply reply{.request_id = request.id,
                     .http_version = message.version() == 10 ? 10u : 11u,
                     .keep_alive = message.keep_alive() && !draining,
-                    .head = request.method == "HEAD"};
+                    .head = request.method == "HEAD",
+                    .headers = std::move(request.reply_headers)};
   request.body = std::move(message.body());
 
-  auto exchange = std::make_shared<ExchangeImpl>(ioc, options.max_unread_bytes);
+  auto exchange = std::make_shared<ExchangeImpl>(ioc, options.max_unread_bytes, request);
   {
     const std::lock_guard lock(idle_mutex);
     ++n_exchanges;
@@ -515,6 +582,7 @@ asio::awaitable<bool> Server::Impl::answer(beast::tcp_stream& stream, beast::fla
   header.set(bhttp::field::server, beast::string_view(kServerName.data(), kServerName.size()));
   header.set("x-request-id", reply.request_id);
   header.set("request-id", reply.request_id);
+  for (const auto& [name, value] : reply.headers) header.set(name, value);
   for (const auto& [name, value] : exchange.headers()) header.set(name, value);
   if (output.streaming) {
     const bool chunked = reply.http_version == 11;
@@ -577,8 +645,8 @@ asio::awaitable<bool> Server::Impl::stream_out(beast::tcp_stream& stream,
   co_return true;
 }
 
-Server::Server(const Options& options, Handler handler)
-    : impl_(std::make_unique<Impl>(options, std::move(handler))) {
+Server::Server(const Options& options, Handler handler, Hooks hooks)
+    : impl_(std::make_unique<Impl>(options, std::move(handler), std::move(hooks))) {
   impl_->listen();
   asio::co_spawn(impl_->ioc, impl_->accept_loop(), asio::detached);
   impl_->io_thread = std::thread([this] { impl_->ioc.run(); });
