@@ -1,16 +1,21 @@
 #!/usr/bin/python3
 # Text completions and the native routes on the wire (serving.md S1, S2.7, S4.14).
 #
-# usage: completions_test.py FLARE [unittest arguments]
+# usage: completions_test.py FLARE IGNITION [unittest arguments]
+import array
 import json
+import math
 import pathlib
+import struct
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from flare_process import Server, events
 
-FLARE = sys.argv.pop(1)
+FLARE, IGNITION = sys.argv.pop(1), sys.argv.pop(1)
+LOGPROB_TOLERANCE = 0.02  # the prompt may be read in pieces of another size
 NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
 PROMPT = "<|im_start|>user\nHello!<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
 
@@ -90,6 +95,44 @@ class Completions(Routes):
         self.assertEqual(body["choices"][0]["text"], PROMPT + whole[:whole.index(whole[3:6])])
         self.assertEqual(body["choices"][0]["stop_reason"], whole[3:6])
 
+    def test_b062_log_probabilities_have_the_shape_of_completions(self):
+        body = self.complete(logprobs=2)
+        choice = body["choices"][0]
+        lists = choice["logprobs"]
+        self.assertEqual(set(lists), {"tokens", "token_logprobs", "top_logprobs", "text_offset"})
+        self.assertEqual("".join(lists["tokens"]), choice["text"])
+        for token, own, top, offset in zip(lists["tokens"], lists["token_logprobs"], lists["top_logprobs"],
+                                           lists["text_offset"], strict=True):
+            self.assertEqual(choice["text"][offset:offset + len(token)], token)
+            self.assertTrue(1 <= len(top) <= 2)
+            self.assertEqual(max(top.values()), own)  # greedy
+            self.assertLessEqual(own, 0)
+        got = self.stream("/v1/completions", prompt=PROMPT, temperature=0, max_tokens=200, logprobs=2)
+        pieces = [e["choices"][0]["logprobs"] for e in got[:-1]]
+        for name in lists:
+            self.assertEqual(sum((p[name] for p in pieces if p), []), lists[name])
+        self.assertIsNone(self.complete()["choices"][0]["logprobs"])
+
+    def test_log_probabilities_are_those_of_the_logits(self):
+        ids = self.post("/tokenize", content=PROMPT)[0]["tokens"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "logits.safetensors")
+            subprocess.run([IGNITION, "logits", NANO, "--tokens", ",".join(map(str, ids)), "--kv-dtype", "fp8_e4m3",
+                            "--output", path], check=True, capture_output=True)
+            data = path.read_bytes()
+        size = struct.unpack("<Q", data[:8])[0]
+        tensor = json.loads(data[8:8 + size])["logits"]
+        row = array.array("f", data[8 + size + tensor["data_offsets"][0]:][:4 * tensor["shape"][0] * tensor["shape"][1]])
+        row = row[-tensor["shape"][1]:]
+        largest = max(row)
+        whole = largest + math.log(sum(math.exp(x - largest) for x in row))
+        body = self.post("/completion", prompt=ids, n_predict=1, temperature=0, n_probs=5)[0]
+        entry = body["completion_probabilities"][0]
+        best = sorted(range(len(row)), key=lambda i: -row[i])[:5]
+        self.assertEqual([e["id"] for e in entry["top_logprobs"]], best)
+        for e in entry["top_logprobs"]:
+            self.assertAlmostEqual(e["logprob"], row[e["id"]] - whole, delta=LOGPROB_TOLERANCE)
+
     def test_constraints_bind(self):
         body = self.complete(structured_outputs={"regex": "[0-9]{4}"})
         self.assertRegex(body["choices"][0]["text"], "^[0-9]{4}$")
@@ -107,7 +150,8 @@ class Completions(Routes):
                                     ({"suffix": "x"}, "unsupported_parameter", "suffix"),
                                     ({"best_of": 2}, "unsupported_parameter", "best_of"),
                                     ({"n": 9}, "invalid_value", "n"), ({"max_tokens": -1}, "invalid_value", "max_tokens"),
-                                    ({"echo": "yes"}, "invalid_type", "echo")):
+                                    ({"echo": "yes"}, "invalid_type", "echo"), ({"logprobs": 21}, "invalid_value", "logprobs"),
+                                    ({"logprobs": 1, "echo": True}, "prompt_logprobs_unavailable", "logprobs")):
             with self.subTest(fields=str(fields)[:60]):
                 error = self.post("/v1/completions", 400, **dict({"prompt": "a"}, **fields))[0]["error"]
                 self.assertEqual((error["code"], error["param"]), (code, param), error)

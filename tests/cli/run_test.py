@@ -363,6 +363,27 @@ class Wire(unittest.TestCase):
         self.assertEqual(body["timings"]["predicted_n"], body["usage"]["completion_tokens"])
         self.assertNotIn("timings", self.server.chat(messages=USER)[2])
 
+    def test_b062_log_probabilities_come_with_text_calls_and_streams(self):
+        for question, fields in (("Who are you?", {}), ("How is the weather in Paris?", {"tools": WEATHER})):
+            with self.subTest(question=question):
+                request = dict(fields, messages=[{"role": "user", "content": question}], temperature=0, logprobs=True,
+                               top_logprobs=2)
+                status, _, body = self.server.chat(**request)
+                self.assertEqual(status, 200, body)
+                entries = body["choices"][0]["logprobs"]["content"]
+                self.assertEqual(len(entries), body["usage"]["completion_tokens"] - 1)  # the end has no text
+                for entry in entries:
+                    self.assertEqual(set(entry), {"token", "logprob", "bytes", "top_logprobs"})
+                    self.assertEqual(len(entry["top_logprobs"]), 2)
+                    self.assertEqual(entry["top_logprobs"][0]["logprob"], entry["logprob"])
+                text = b"".join(bytes(e["bytes"]) for e in entries).decode()
+                self.assertIn(body["choices"][0]["message"]["content"] or "get_weather", text)
+                connection, response = self.server.open_stream(**{k: v for k, v in request.items()})
+                streamed = [e["choices"][0].get("logprobs") for e in events(response) if e != "[DONE]" and e["choices"]]
+                connection.close()
+                self.assertEqual(sum((s["content"] for s in streamed if s), []), entries)
+        self.assertIsNone(self.server.chat(messages=USER)[2]["choices"][0]["logprobs"])
+
     def test_unknown_fields_are_named_and_null_is_absent(self):
         status, headers, _ = self.server.chat(messages=USER, strange=1, temperature=None, max_tokens=5.0)
         self.assertEqual(status, 200)
@@ -393,7 +414,9 @@ class Wire(unittest.TestCase):
             ({"stream_options": {"include_usage": 1}}, 400, "invalid_type", "stream_options.include_usage"),
             ({"model": "gpt"}, 404, "model_not_found", "model"),
             ({"model": 5}, 400, "invalid_type", "model"),
-            ({"logprobs": True}, 400, "unsupported_parameter", "logprobs"),
+            ({"logprobs": 1}, 400, "invalid_type", "logprobs"),
+            ({"top_logprobs": 2}, 400, "conflicting_parameters", "top_logprobs"),
+            ({"logprobs": True, "top_logprobs": 21}, 400, "invalid_value", "top_logprobs"),
             ({"store": True}, 400, "unsupported_parameter", "store"),
             ({"mirostat": 2}, 400, "unsupported_parameter", "mirostat"),
             ({"typical_p": 0.5}, 400, "unsupported_parameter", "typical_p"),

@@ -7,6 +7,7 @@
 #include "server/api/answer_format.h"
 #include "server/api/fields.h"
 #include "server/api/generation.h"
+#include "server/api/logprobs.h"
 #include "server/api/prompting.h"
 #include "server/api/raw_prompt.h"
 #include "server/api/sampling_fields.h"
@@ -38,20 +39,24 @@ std::string_view stop_type(const TextEvent& last) {
 
 class NativeAnswer : public Generation {
  public:
-  NativeAnswer(Setup setup, std::string model)
-      : Generation(std::move(setup)), model_(std::move(model)) {}
+  NativeAnswer(Setup setup, const Service& service, bool logprobs, std::string model)
+      : Generation(std::move(setup)),
+        service_(service),
+        logprobs_(logprobs),
+        model_(std::move(model)) {}
 
  private:
   void on_event(size_t, const TextEvent& event) override {
     std::string text;
     for (const frontend::OutputEvent& delta : event.deltas) text += delta.text;
+    records_.insert(records_.end(), event.logprobs.begin(), event.logprobs.end());
     tokens_.insert(tokens_.end(), event.tokens.begin(), event.tokens.end());
     if (!stream()) {
       content_ += text;
       return;
     }
     if (text.empty()) return;
-    send(Json::object({{"index", 0}, {"content", text}, {"stop", false}}));
+    send(with_logprobs(Json::object({{"index", 0}, {"content", text}, {"stop", false}})));
   }
 
   void on_complete() override {
@@ -71,13 +76,26 @@ class NativeAnswer : public Generation {
                               {"stop_type", stop_type(event)},
                               {"stopping_word", event.stop_string},
                               {"timings", timings_json(event)}});
+    body = with_logprobs(std::move(body));
     if (stream()) return send(body);
     respond(body);
   }
 
+  // Takes the records that wait.
+  Json with_logprobs(Json body) {
+    if (!logprobs_) return body;
+    body.set("completion_probabilities", native_logprobs(service_.tokenizer(), records_));
+    records_.clear();
+    return body;
+  }
+
+  const Service& service_;
+  const bool logprobs_;
+
   const std::string model_;
-  std::string content_;          // of a whole answer
-  std::vector<int32_t> tokens_;  // of the answer
+  std::string content_;                          // of a whole answer
+  std::vector<int32_t> tokens_;                  // of the answer
+  std::vector<runtime::TokenLogprobs> records_;  // that have not been sent yet
 };
 
 std::vector<std::string> unknown_names(const Json& body) {
@@ -105,15 +123,17 @@ void native_completion(const ApiCall& call) {
   settings.cache_salt = fields.text("cache_salt", kMaxCacheKeyBytes).value_or("");
   read_sampling(fields, call.service, &settings);
   const AnswerFormat format = read_answer_format(fields);
-  if (fields.integer("n_probs", 0, 20).value_or(0) != 0) fields.refuse("n_probs");
+  if (const auto top = fields.integer("n_probs", 0, 20); top && *top > 0)
+    settings.sampling.top_logprobs = static_cast<int32_t>(*top);
   const bool stream = fields.boolean("stream").value_or(false);
   tokenizer_of(call.service);
   std::vector<RawPrompt> prompts = read_raw_prompts(
       fields, "prompt", call.service, 1, fields.boolean("add_special_tokens").value_or(true));
   http::Headers headers = answer_headers(call, unknown_names(call.body), settings);
   constrain_answer(call.service, {.tool_choice = {}, .format = format}, {}, &settings, &headers);
-  const auto answer = std::make_shared<NativeAnswer>(
-      Generation::Setup{call.exchange, stream, std::move(headers)}, call.model);
+  const auto answer =
+      std::make_shared<NativeAnswer>(Generation::Setup{call.exchange, stream, std::move(headers)},
+                                     call.service, settings.sampling.top_logprobs >= 0, call.model);
   answer->start(call.service, {{std::move(prompts[0].ids), std::move(settings)}});
 }
 

@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "server/api/generation.h"
+#include "server/api/logprobs.h"
 #include "server/api/openai/chat_request.h"
 #include "server/api/openai/usage.h"
 #include "server/api/prompting.h"
@@ -17,8 +18,10 @@ using Kind = OutputEvent::Kind;
 
 class ChatAnswer : public Generation {
  public:
-  ChatAnswer(Setup setup, const ChatRequest& request, std::string model)
+  ChatAnswer(Setup setup, const ChatRequest& request, const Service& service, std::string model)
       : Generation(std::move(setup)),
+        service_(service),
+        logprobs_(request.settings.sampling.top_logprobs >= 0),
         include_usage_(request.include_usage),
         include_reasoning_(request.include_reasoning),
         timings_(request.timings),
@@ -30,8 +33,9 @@ class ChatAnswer : public Generation {
 
  private:
   struct Choice {
-    frontend::Output output;            // of a whole answer
-    std::vector<std::string> call_ids;  // one for each call
+    frontend::Output output;                      // of a whole answer
+    std::vector<std::string> call_ids;            // one for each call
+    std::vector<runtime::TokenLogprobs> records;  // that have not been sent yet
   };
 
   void on_open() override {
@@ -40,6 +44,8 @@ class ChatAnswer : public Generation {
   }
 
   void on_event(size_t index, const TextEvent& event) override {
+    auto& records = choices_[index].records;
+    records.insert(records.end(), event.logprobs.begin(), event.logprobs.end());
     for (const OutputEvent& delta : event.deltas) on_delta(index, delta);
     if (event.finished && stream()) send_finish(index, event);
   }
@@ -50,7 +56,8 @@ class ChatAnswer : public Generation {
     if (delta.kind == Kind::kCallStart) choice.call_ids.push_back(fresh_id("call_"));
     if (!stream()) return append_event(delta, &choice.output);
     if (delta.kind == Kind::kCallEnd) return;
-    send(chunk(choice_json(index, "delta", delta_json(delta, choice.call_ids))));
+    send(chunk(
+        with_logprobs(index, choice_json(index, "delta", delta_json(delta, choice.call_ids)))));
   }
 
   // Reasoning, content, the head of a call or a piece of its arguments (serving.md S2.6).
@@ -88,6 +95,7 @@ class ChatAnswer : public Generation {
 
   void send_finish(size_t index, const TextEvent& event) {
     Json choice = choice_json(index, "delta", Json::object());
+    if (!choices_[index].records.empty()) choice = with_logprobs(index, std::move(choice));
     choice.set("finish_reason", finish_reason_text(event));
     choice.set("stop_reason", stop_reason(event, stop_ids_));
     Json closing = chunk(std::move(choice));
@@ -108,6 +116,8 @@ class ChatAnswer : public Generation {
     Json choices = Json::array();
     for (size_t i = 0; i < choices_.size(); ++i) {
       Json choice = choice_json(i, "message", message_json(choices_[i]));
+      choice.set("logprobs", Json());
+      choice = with_logprobs(i, std::move(choice));
       choice.set("finish_reason", finish_reason_text(last(i)));
       choice.set("stop_reason", stop_reason(last(i), stop_ids_));
       choices.push_back(std::move(choice));
@@ -116,6 +126,16 @@ class ChatAnswer : public Generation {
     body.set("usage", usage);
     if (timings_) body.set("timings", timings_json(last(0)));
     respond(body);
+  }
+
+  // Takes the records that wait; a piece of a stream whose tokens went out already has none.
+  Json with_logprobs(size_t index, Json choice) {
+    if (!logprobs_) return choice;
+    choice.set(
+        "logprobs",
+        Json::object({{"content", chat_logprobs(service_.tokenizer(), choices_[index].records)}}));
+    choices_[index].records.clear();
+    return choice;
   }
 
   static Json choice_json(size_t index, std::string_view part, Json content) {
@@ -133,6 +153,8 @@ class ChatAnswer : public Generation {
     return envelope("chat.completion.chunk", Json::array({std::move(choice)}));
   }
 
+  const Service& service_;
+  const bool logprobs_;
   const bool include_usage_, include_reasoning_, timings_;
   const std::vector<int32_t> stop_ids_;
   const std::string id_, model_;
@@ -150,7 +172,8 @@ void chat_completions(const ApiCall& call) {
   constrain_answer(call.service, request.rules, final_text(request.conversation), &request.settings,
                    &headers);
   const auto answer = std::make_shared<ChatAnswer>(
-      Generation::Setup{call.exchange, request.stream, std::move(headers)}, request, call.model);
+      Generation::Setup{call.exchange, request.stream, std::move(headers)}, request, call.service,
+      call.model);
   answer->start(call.service, {{std::move(prompt), request.settings, request.n}});
 }
 

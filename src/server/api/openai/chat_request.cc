@@ -16,6 +16,7 @@ namespace {
 using ToolMode = frontend::ToolChoice::Mode;
 
 constexpr int kMaxChoices = 8;
+constexpr int kMaxTopLogprobs = 20;
 constexpr size_t kMaxTools = 512;
 constexpr size_t kMaxToolName = 128;
 constexpr size_t kMaxKwargs = 64;
@@ -34,8 +35,8 @@ constexpr std::string_view kNames[] = {
     "priority",
     // refused unless neutral
     "store", "modalities", "functions", "function_call", "best_of", "audio", "web_search_options",
-    "moderation", "chat_template", "logprobs", "top_logprobs", "prompt_logprobs",
-    "timings_per_token", "return_progress", "thinking_budget"};
+    "moderation", "chat_template", "prompt_logprobs", "timings_per_token", "return_progress",
+    "thinking_budget"};
 
 constexpr std::string_view kServerVariables[] = {"messages", "tools", "add_generation_prompt",
                                                  "bos_token", "eos_token"};
@@ -59,11 +60,10 @@ std::vector<std::string> unknown_names(const Json& body) {
 }
 
 void refuse_fields(const Fields& fields, int n) {
-  for (std::string_view name : {"store", "logprobs", "timings_per_token", "return_progress"}) {
+  for (std::string_view name : {"store", "timings_per_token", "return_progress"}) {
     fields.boolean(name);
     fields.refuse(name, {Json(false)});
   }
-  if (fields.integer("top_logprobs", 0, 20).value_or(0) != 0) fields.refuse("top_logprobs");
   if (fields.integer("best_of", 1, kMaxChoices).value_or(n) != n) fields.refuse("best_of");
   fields.refuse("modalities", {Json::array({"text"})});
   fields.refuse("functions", {Json::array()});
@@ -216,6 +216,14 @@ void read_limits(const Fields& fields, GenerateSettings* settings) {
   settings->cache_salt = fields.text("cache_salt", kMaxCacheKeyBytes).value_or("");
 }
 
+void read_logprobs(const Fields& fields, runtime::SamplingSettings* sampling) {
+  const bool asked = fields.boolean("logprobs").value_or(false);
+  const auto top = fields.integer("top_logprobs", 0, kMaxTopLogprobs).value_or(0);
+  if (top > 0 && !asked)
+    fail("conflicting_parameters", "top_logprobs", "'top_logprobs' needs 'logprobs': true");
+  if (asked) sampling->top_logprobs = static_cast<int32_t>(top);
+}
+
 // Checked, although nothing depends on them.
 void check_hints(const Fields& fields) {
   for (std::string_view name : {"session", "prompt_cache_key"})
@@ -259,6 +267,7 @@ ChatRequest read_chat_request(const Json& body, const Service& service) {
   request.include_reasoning = fields.boolean("include_reasoning").value_or(true);
   read_limits(fields, &request.settings);
   read_sampling(fields, service, &request.settings);
+  read_logprobs(fields, &request.settings.sampling);
   request.rules.format = read_answer_format(fields);
   read_tools(fields, service, &request);
   read_kwargs(fields, &request.conversation);

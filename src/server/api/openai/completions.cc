@@ -8,6 +8,7 @@
 #include "server/api/answer_format.h"
 #include "server/api/fields.h"
 #include "server/api/generation.h"
+#include "server/api/logprobs.h"
 #include "server/api/openai/usage.h"
 #include "server/api/prompting.h"
 #include "server/api/raw_prompt.h"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr size_t kMaxPrompts = 64;
 constexpr int kMaxChoices = 8;
+constexpr int kMaxTopLogprobs = 20;
 constexpr uint32_t kDefaultTokens = 16;
 
 constexpr std::string_view kNames[] = {
@@ -77,7 +79,14 @@ CompletionRequest read_request(const Json& body, const Service& service) {
     fields.refuse("best_of");
   fields.refuse("store", {Json(false)});
   fields.refuse("prompt_logprobs");
-  if (fields.integer("logprobs", 0, 20)) fields.refuse("logprobs");
+  if (const auto top = fields.integer("logprobs", 0, kMaxTopLogprobs)) {
+    settings.sampling.top_logprobs = static_cast<int32_t>(*top);
+    if (request.echo)
+      throw ApiError{400, "prompt_logprobs_unavailable",
+                     "'echo' with 'logprobs' needs log-probabilities of the prompt, which this "
+                     "package was not prepared for",
+                     "logprobs"};
+  }
   request.prompts = read_raw_prompts(fields, "prompt", service, kMaxPrompts,
                                      fields.boolean("add_special_tokens").value_or(true));
   tokenizer_of(service);
@@ -86,8 +95,11 @@ CompletionRequest read_request(const Json& body, const Service& service) {
 
 class CompletionAnswer : public Generation {
  public:
-  CompletionAnswer(Setup setup, const CompletionRequest& request, std::string model)
+  CompletionAnswer(Setup setup, const CompletionRequest& request, const Service& service,
+                   std::string model)
       : Generation(std::move(setup)),
+        service_(service),
+        logprobs_(request.settings.sampling.top_logprobs >= 0),
         include_usage_(request.include_usage),
         timings_(request.timings),
         stop_ids_(request.settings.stop_ids),
@@ -96,25 +108,36 @@ class CompletionAnswer : public Generation {
         created_(std::time(nullptr)) {
     for (const RawPrompt& prompt : request.prompts)
       for (int i = 0; i < request.n; ++i)
-        texts_.push_back(request.echo ? prompt.text : std::string());
+        choices_.push_back({.text = request.echo ? prompt.text : std::string()});
   }
 
  private:
+  struct Choice {
+    std::string text;  // the echoed prompt and, if whole, the answer
+    std::vector<runtime::TokenLogprobs> records = {};  // that have not been sent yet
+    uint64_t offset = 0;                               // characters of tokens sent
+  };
+
   void on_open() override {
-    for (size_t i = 0; i < texts_.size(); ++i)
-      if (!texts_[i].empty()) send(envelope(Json::array({choice(i, texts_[i])})));
+    for (size_t i = 0; i < choices_.size(); ++i)
+      if (!choices_[i].text.empty())
+        send(envelope(Json::array({choice_json(i, choices_[i].text)})));
   }
 
   void on_event(size_t index, const TextEvent& event) override {
+    Choice& choice = choices_[index];
+    choice.records.insert(choice.records.end(), event.logprobs.begin(), event.logprobs.end());
     std::string text;
     for (const frontend::OutputEvent& delta : event.deltas) text += delta.text;
     if (!stream()) {
-      texts_[index] += text;
+      choice.text += text;
       return;
     }
-    if (!text.empty()) send(envelope(Json::array({choice(index, text)})));
+    if (!text.empty())
+      send(envelope(Json::array({with_logprobs(index, choice_json(index, text))})));
     if (!event.finished) return;
-    Json closing = envelope(Json::array({ended(choice(index, ""), event)}));
+    Json closing =
+        envelope(Json::array({ended(with_logprobs(index, choice_json(index, "")), event)}));
     if (timings_) closing.set("timings", timings_json(event));
     send(closing);
   }
@@ -130,12 +153,21 @@ class CompletionAnswer : public Generation {
       return send_text("data: [DONE]\n\n");
     }
     Json choices = Json::array();
-    for (size_t i = 0; i < texts_.size(); ++i)
-      choices.push_back(ended(choice(i, texts_[i]), last(i)));
+    for (size_t i = 0; i < choices_.size(); ++i)
+      choices.push_back(ended(with_logprobs(i, choice_json(i, choices_[i].text)), last(i)));
     Json body = envelope(std::move(choices));
     body.set("usage", usage);
     if (timings_) body.set("timings", timings_json(last(0)));
     respond(body);
+  }
+
+  // Takes the records that wait.
+  Json with_logprobs(size_t index, Json choice) {
+    if (!logprobs_ || choices_[index].records.empty()) return choice;
+    Choice& own = choices_[index];
+    choice.set("logprobs", completion_logprobs(service_.tokenizer(), own.records, &own.offset));
+    own.records.clear();
+    return choice;
   }
 
   Json envelope(Json choices) const {
@@ -145,7 +177,7 @@ class CompletionAnswer : public Generation {
                          {"model", model_},
                          {"choices", std::move(choices)}});
   }
-  static Json choice(size_t index, std::string_view text) {
+  static Json choice_json(size_t index, std::string_view text) {
     return Json::object(
         {{"index", index}, {"text", text}, {"logprobs", Json()}, {"finish_reason", Json()}});
   }
@@ -155,11 +187,12 @@ class CompletionAnswer : public Generation {
     return choice;
   }
 
-  const bool include_usage_, timings_;
+  const Service& service_;
+  const bool logprobs_, include_usage_, timings_;
   const std::vector<int32_t> stop_ids_;
   const std::string id_, model_;
   const int64_t created_;
-  std::vector<std::string> texts_;  // of each choice: the echoed prompt and, if whole, the answer
+  std::vector<Choice> choices_;
 };
 
 }  // namespace
@@ -170,7 +203,8 @@ void completions(const ApiCall& call) {
   constrain_answer(call.service, {.tool_choice = {}, .format = request.format}, {},
                    &request.settings, &headers);
   const auto answer = std::make_shared<CompletionAnswer>(
-      Generation::Setup{call.exchange, request.stream, std::move(headers)}, request, call.model);
+      Generation::Setup{call.exchange, request.stream, std::move(headers)}, request, call.service,
+      call.model);
   std::vector<Generation::Run> runs;
   for (RawPrompt& prompt : request.prompts)
     runs.push_back({std::move(prompt.ids), request.settings, request.n});

@@ -1,0 +1,83 @@
+// Tokens as text and bytes, and their logarithms.
+#include "server/api/logprobs.h"
+
+#include "frontend/output/scanner.h"
+
+namespace flare::server {
+namespace {
+
+std::string text_of(const std::string& bytes) {
+  std::string text;
+  frontend::output::Utf8Stream stream;
+  stream.push(bytes, &text);
+  stream.finish(&text);
+  return text;
+}
+
+Json entry(const frontend::Tokenizer& tokenizer, int32_t id, float logprob, bool with_id) {
+  const std::string bytes = tokenizer.token_bytes(id);
+  Json list = Json::array();
+  for (const char byte : bytes) list.push_back(static_cast<uint8_t>(byte));
+  Json out = Json::object();
+  if (with_id) out.set("id", id);
+  out.set("token", text_of(bytes));
+  out.set("logprob", logprob);
+  out.set("bytes", std::move(list));
+  return out;
+}
+
+Json entries(const frontend::Tokenizer& tokenizer, std::span<const runtime::TokenLogprobs> records,
+             bool with_id) {
+  Json list = Json::array();
+  for (const runtime::TokenLogprobs& record : records) {
+    Json one = entry(tokenizer, record.id, record.logprob, with_id);
+    Json top = Json::array();
+    for (const auto& [id, logprob] : record.top)
+      top.push_back(entry(tokenizer, id, logprob, with_id));
+    one.set("top_logprobs", std::move(top));
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+uint64_t characters(const std::string& utf8) {
+  uint64_t n = 0;
+  for (const char byte : utf8) n += (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
+  return n;
+}
+
+}  // namespace
+
+Json chat_logprobs(const frontend::Tokenizer& tokenizer,
+                   std::span<const runtime::TokenLogprobs> records) {
+  return entries(tokenizer, records, false);
+}
+
+Json native_logprobs(const frontend::Tokenizer& tokenizer,
+                     std::span<const runtime::TokenLogprobs> records) {
+  return entries(tokenizer, records, true);
+}
+
+Json completion_logprobs(const frontend::Tokenizer& tokenizer,
+                         std::span<const runtime::TokenLogprobs> records, uint64_t* offset) {
+  Json tokens = Json::array(), own = Json::array(), top = Json::array(), offsets = Json::array();
+  for (const runtime::TokenLogprobs& record : records) {
+    const std::string text = text_of(tokenizer.token_bytes(record.id));
+    tokens.push_back(text);
+    own.push_back(record.logprob);
+    offsets.push_back(*offset);
+    *offset += characters(text);
+    Json likeliest = Json::object();
+    for (const auto& [id, logprob] : record.top) {
+      const std::string other = text_of(tokenizer.token_bytes(id));
+      if (!likeliest.find(other)) likeliest.set(other, logprob);  // the likelier comes first
+    }
+    top.push_back(std::move(likeliest));
+  }
+  return Json::object({{"tokens", std::move(tokens)},
+                       {"token_logprobs", std::move(own)},
+                       {"top_logprobs", std::move(top)},
+                       {"text_offset", std::move(offsets)}});
+}
+
+}  // namespace flare::server
