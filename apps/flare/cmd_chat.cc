@@ -182,7 +182,7 @@ ChatSession::Turn ChatSession::answer(const std::string& text) {
 
 int run(ChatFlags& flags) {
   flags.model.max_concurrency = 1;
-  const auto engine = load_model(flags.model, 1, false);
+  const auto engine = load_model(flags.model, {.max_pending = 1, .pending_timeout_s = 0}, false);
   server::Service service(*engine);
   settings_of(flags.sampling, service);  // wrong values end the program, not the first turn
   if (!service.has_template() || !service.has_tokenizer())

@@ -114,7 +114,8 @@ int run(GenerateFlags& flags, const CommonFlags& common) {
   check_sources(flags);
   flags.model.max_concurrency = 1;
   flags.model.prefix_reuse = false;  // there is one prompt
-  const auto engine = load_model(flags.model, 1, common.verbose > 0);
+  const auto engine =
+      load_model(flags.model, {.max_pending = 1, .pending_timeout_s = 0}, common.verbose > 0);
   server::Service service(*engine);
   server::GenerateSettings settings = settings_of(flags.sampling, service);
   std::vector<int32_t> prompt = make_prompt(flags, service, &settings.form);

@@ -25,7 +25,7 @@ struct RunFlags {
   std::vector<std::string> model_ids;
   std::string log_level;  // empty: FLARE_LOG, else info
   std::string max_body = "64M";
-  uint32_t max_pending = 64;
+  QueueSettings queue;
   int drain_timeout = 30;
   server::AccessSettings access;
   bool allow_unauthenticated = false;
@@ -139,7 +139,7 @@ int run(RunFlags& flags, const CommonFlags& common) {
         app.handle(std::move(request), std::move(exchange));
       },
       app.hooks());
-  engine = load_model(flags.model, flags.max_pending, !common.quiet);
+  engine = load_model(flags.model, flags.queue, !common.quiet);
   service.emplace(*engine);
   app.open(*service);
   state.set_serving();
@@ -201,8 +201,11 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
   app.add_flag("--any-model", flags->any_model, "take every model name")->group("Serving");
   app.add_flag("--strict-fields", flags->strict_fields, "refuse unknown request fields")
       ->group("Serving");
-  add("--max-pending", flags->max_pending, "waiting requests (64)", "N")
+  add("--max-pending", flags->queue.max_pending, "waiting requests (64)", "N")
       ->check(CLI::Range(0, 1000000).description(""));
+  add("--pending-timeout", flags->queue.pending_timeout_s,
+      "a request waits that long for its turn; 0: for ever (30)", "SECONDS")
+      ->check(CLI::Range(0, 86400).description(""));
   app.add_flag_callback(
          "--no-prefix-reuse", [flags] { flags->model.prefix_reuse = false; },
          "keep nothing of a request for later ones")

@@ -95,7 +95,7 @@ prepare::FrontendChoices frontend_choices(const FrontendFlags& flags) {
   return choices;
 }
 
-std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, uint32_t max_pending,
+std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const QueueSettings& queue,
                                             bool show_plan) {
   runtime::EngineOptions engine_options;
   engine_options.cpu.isa = isa_level(flags.isa);
@@ -103,7 +103,8 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, uint32_t ma
   engine_options.memory.context_given = flags.max_context != 0;
   engine_options.memory.concurrency_given = flags.max_concurrency != 0;
   engine_options.memory.snapshots = flags.prefix_reuse ? kSnapshots : 0;
-  engine_options.max_pending = max_pending;
+  engine_options.max_pending = queue.max_pending;
+  engine_options.pending_timeout = std::chrono::seconds(queue.pending_timeout_s);
   engine_options.prefix_reuse = flags.prefix_reuse;
   engine_options.snapshot_interval = flags.snapshot_interval;
 

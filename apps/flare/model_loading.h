@@ -34,12 +34,18 @@ struct ModelFlags {
   FrontendFlags frontend;
 };
 
+// Who may wait, and how long.
+struct QueueSettings {
+  uint32_t max_pending = 64;
+  int pending_timeout_s = 30;  // 0: for ever
+};
+
 // MODEL, --recipe, --max-context, --kv-dtype, --threads, --isa.
 void add_model_flags(CLI::App& app, ModelFlags* flags);
 
 // Opens, prepares and starts the model. The memory plan goes to stderr with `show_plan`. Errors:
 // kNotFound (no such path) and those of opening, preparation and the engine.
-std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, uint32_t max_pending,
+std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const QueueSettings& queue,
                                             bool show_plan);
 
 }  // namespace flare::app

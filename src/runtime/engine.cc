@@ -37,27 +37,6 @@ void check_capacity(const package::PreparedModel& model) {
 }
 }  // namespace
 
-// A request from submission to its last event.
-struct Engine::Active {
-  Request request;
-  std::shared_ptr<std::atomic<bool>> cancelled;
-  std::optional<SequenceMemory> memory;  // while running
-  std::vector<int32_t> tokens;           // prompt, then output
-  uint32_t n_prompt = 0;
-  uint32_t max_tokens = 0;      // output budget, capped by the context
-  uint32_t reserved_pages = 0;  // full pages that the worst case needs
-  PrefixTree::Hit hit{0, 0, PrefixMiss::kDisabled};
-  uint32_t published_pages = 0;
-  std::vector<uint32_t> frontiers;  // to snapshot while the prompt is read, descending
-  std::vector<uint32_t> mask;
-  kernel::RowLogprobs logprobs;  // of the row drawn last, if the request asks
-  Clock::time_point submitted, admitted, first_token, last_token;
-  bool finished = false;
-
-  uint32_t n_generated() const { return static_cast<uint32_t>(tokens.size()) - n_prompt; }
-  uint32_t remaining() const { return static_cast<uint32_t>(tokens.size()) - memory->computed(); }
-};
-
 Engine::Engine(package::PreparedModel model, const EngineOptions& options)
     : model_(std::move(model)),
       options_(options),
@@ -128,6 +107,7 @@ Admission Engine::submit(Request request, Ticket* ticket) {
     if (queue_full()) return Admission::kQueueFull;
     ++stats_.waiting;
     ++unfinished_;
+    a->arrival = arrivals_++;
     inbox_.push_back(std::move(a));
   }
   wake_->changed.notify_one();
@@ -165,7 +145,7 @@ void Engine::loop() {
   runner_.backend().pin_members();
   while (collect()) {
     try {
-      drop_cancelled();
+      drop_ended();
       admit();
       if (!active_.empty()) run_step();
     } catch (const std::exception& e) {
@@ -174,8 +154,7 @@ void Engine::loop() {
   }
   for (auto& a : active_) finish(*a, FinishReason::kCancelled);
   active_.clear();
-  for (auto& a : waiting_) finish(*a, FinishReason::kCancelled);
-  waiting_.clear();
+  end_waiting(FinishReason::kCancelled);
 }
 
 // Waits for something to do and takes new requests in. False: leave.
@@ -185,45 +164,67 @@ bool Engine::collect() {
   if (idle)
     wake_->changed.wait(lock, [this] { return quitting_ || wake_->nudged || !inbox_.empty(); });
   wake_->nudged = false;
-  for (auto& a : inbox_) waiting_.push_back(std::move(a));
+  for (auto& a : inbox_) waiting_.push(std::move(a));
   inbox_.clear();
   return !quitting_;
 }
 
-void Engine::drop_cancelled() {
-  const auto gone = [this](std::unique_ptr<Active>& a) {
-    if (!a->cancelled->load(std::memory_order_relaxed)) return false;
-    finish(*a, FinishReason::kCancelled);
-    return true;
-  };
-  std::erase_if(waiting_, gone);
-  std::erase_if(active_, gone);
+// Why a request is over before its time, if it is.
+std::optional<FinishReason> Engine::ended(const Active& a, Clock::time_point now) const {
+  if (a.cancelled->load(std::memory_order_relaxed)) return FinishReason::kCancelled;
+  if (a.request.deadline && now >= *a.request.deadline) return FinishReason::kDeadline;
+  if (!a.was_admitted() && options_.pending_timeout.count() > 0 &&
+      now - a.submitted >= options_.pending_timeout)
+    return FinishReason::kQueueTimeout;
+  return std::nullopt;
 }
 
-// In order of arrival: a request starts when a row is free and its worst case of pages is.
+void Engine::drop_ended() {
+  const Clock::time_point now = Clock::now();
+  const auto gone = [&](Active& a) {
+    const auto reason = ended(a, now);
+    if (reason) finish(a, *reason);
+    return reason.has_value();
+  };
+  waiting_.erase_if(gone);
+  std::erase_if(active_, [&gone](const auto& a) { return gone(*a); });
+}
+
+void Engine::end_waiting(FinishReason reason, const std::string& error) {
+  waiting_.erase_if([&](Active& a) {
+    finish(a, reason, -1, error);
+    return true;
+  });
+}
+
+// A request starts when a row is free and its worst case of pages is.
 void Engine::admit() {
   while (!waiting_.empty() && active_.size() < runner_.memory_plan().max_concurrency) {
-    Active& a = *waiting_.front();
-    if (a.max_tokens == 0) {  // an answer of nothing: nothing to compute
-      a.admitted = Clock::now();
-      finish(a, FinishReason::kLength);
-      waiting_.pop_front();
-      continue;
-    }
-    if (reserved_pages_ + a.reserved_pages > runner_.pages().capacity()) return;
-    a.memory.emplace(runner_.new_sequence());
-    reserved_pages_ += a.reserved_pages;
-    a.admitted = Clock::now();
-    reuse_prefix(a);
-    {
-      const std::lock_guard lock(wake_->mutex);
-      --stats_.waiting;
-      ++stats_.running;
-      stats_.cached_prompt_tokens += a.hit.tokens;
-    }
-    active_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
+    if (reserved_pages_ + waiting_.front()->reserved_pages > runner_.pages().capacity()) return;
+    admit(waiting_.pop());
   }
+}
+
+void Engine::admit(std::unique_ptr<Active> taken) {
+  Active& a = *taken;
+  a.memory.emplace(runner_.new_sequence());
+  reserved_pages_ += a.reserved_pages;
+  a.admitted = Clock::now();
+  reuse_prefix(a);
+  {
+    const std::lock_guard lock(wake_->mutex);
+    --stats_.waiting;
+    ++stats_.running;
+    stats_.cached_prompt_tokens += a.hit.tokens;
+  }
+  active_.push_back(std::move(taken));
+  guarded(a, [&a] {
+    Event event;
+    event.admitted = true;
+    event.usage = a.usage();
+    if (a.request.on_event) a.request.on_event(event);
+  });
+  if (a.finished) active_.pop_back();
 }
 
 // Frontiers nearer than this behind another one are not worth a row of their own.
@@ -300,13 +301,14 @@ void Engine::run_step() {
     if (rows[i] == 0) continue;
     Active& a = *active_[i];
     const bool last = rows[i] == remaining[i];
+    const bool draws = last && a.max_tokens > 0;
     entries.push_back(
-        {&*a.memory, std::span(a.tokens).subspan(a.memory->computed(), rows[i]), last});
+        {&*a.memory, std::span(a.tokens).subspan(a.memory->computed(), rows[i]), draws});
     if (a.memory->computed() < a.n_prompt)
       prompt_rows += rows[i];
     else
       decode_rows += rows[i];
-    if (last) drawing.push_back(&a);
+    if (draws) drawing.push_back(&a);
   }
   const Clock::time_point begin = Clock::now();
   runner_.step(entries);
@@ -326,6 +328,8 @@ void Engine::run_step() {
   }
   for (size_t i = 0; i < drawing.size(); ++i)
     guarded(*drawing[i], [&] { advance(*drawing[i], ids[i]); });
+  for (const auto& a : active_)  // those that wanted their prompt read and no answer
+    if (!a->finished && a->remaining() == 0) finish(*a, FinishReason::kLength);
   std::erase_if(active_, [](const auto& a) { return a->finished; });
 }
 
@@ -396,8 +400,8 @@ void Engine::finish(Active& a, FinishReason reason, int32_t stop_id, std::string
   Event event;
   event.finished = reason;
   event.stop_id = stop_id;
-  event.usage = {a.n_prompt, a.hit.tokens, a.n_generated(), a.hit.miss, a.hit.known};
-  const bool started = a.admitted != Clock::time_point{};
+  event.usage = a.usage();
+  const bool started = a.was_admitted();
   const bool drew = a.first_token != Clock::time_point{};
   event.timings.queue_ms = ms_between(a.submitted, started ? a.admitted : now);
   if (started) event.timings.prefill_ms = ms_between(a.admitted, drew ? a.first_token : now);
@@ -430,13 +434,12 @@ void Engine::fail_all(const std::string& why) {
   {
     const std::lock_guard lock(wake_->mutex);
     stats_.failed = true;
-    for (auto& a : inbox_) waiting_.push_back(std::move(a));
+    for (auto& a : inbox_) waiting_.push(std::move(a));
     inbox_.clear();
   }
   for (auto& a : active_) finish(*a, FinishReason::kFailed, -1, why);
   active_.clear();
-  for (auto& a : waiting_) finish(*a, FinishReason::kFailed, -1, why);
-  waiting_.clear();
+  end_waiting(FinishReason::kFailed, why);
 }
 
 }  // namespace flare::runtime

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -11,10 +12,12 @@
 #include <vector>
 
 #include "package/prepared.h"
+#include "runtime/active.h"
 #include "runtime/cache/prefix_tree.h"
 #include "runtime/request.h"
 #include "runtime/scheduler.h"
 #include "runtime/step.h"
+#include "runtime/waiting_queue.h"
 
 namespace flare::runtime {
 
@@ -26,7 +29,8 @@ struct EngineOptions {
   double prefill_slowdown = 2;        // of running answers while a prompt is read, at most
   bool prefix_reuse = true;           // keep what was computed for later requests
   uint32_t snapshot_interval = 1024;  // prompt tokens between snapshots of recurrent state
-  std::optional<MemoryPlan> plan;     // made by plan_before_loading; absent: made now
+  std::chrono::milliseconds pending_timeout{30'000};  // 0: a request may wait for ever
+  std::optional<MemoryPlan> plan;  // made by plan_before_loading; absent: made now
 };
 
 // Counters for health, metrics and the dashboard. A snapshot.
@@ -81,7 +85,8 @@ class Engine {
 
   // Queues a request; kQueueFull beyond max_pending waiting ones and max_concurrency running ones.
   // Errors: kInvalid (empty prompt, id outside the vocabulary, prompt that fills the context: both
-  // numbers in the text). Events follow only after kAccepted, the last of them exactly once.
+  // numbers in the text). Events follow only after kAccepted: one with `admitted` unless the
+  // request ends before, then its tokens, the last one exactly once.
   Admission submit(Request request, Ticket* ticket);
   EngineStats stats() const;
 
@@ -92,12 +97,14 @@ class Engine {
   void stop();
 
  private:
-  struct Active;
-  using Clock = std::chrono::steady_clock;
+  using Clock = Active::Clock;
   void loop();
   bool collect();
   void admit();
-  void drop_cancelled();
+  void admit(std::unique_ptr<Active> a);
+  void drop_ended();
+  void end_waiting(FinishReason reason, const std::string& error = {});
+  std::optional<FinishReason> ended(const Active& a, Clock::time_point now) const;
   void run_step();
   bool queue_full() const;
   uint32_t pages_used() const;
@@ -119,7 +126,7 @@ class Engine {
   PrefillPace pace_;
 
   // Confined to the engine thread.
-  std::deque<std::unique_ptr<Active>> waiting_;
+  WaitingQueue waiting_;
   std::vector<std::unique_ptr<Active>> active_;
   uint32_t reserved_pages_ = 0;
   std::optional<PrefixTree> prefixes_;  // none: prefix_reuse is off
@@ -130,6 +137,7 @@ class Engine {
   std::condition_variable idle_;
   std::deque<std::unique_ptr<Active>> inbox_;
   EngineStats stats_;
+  uint64_t arrivals_ = 0;
   uint64_t unfinished_ = 0;  // accepted requests whose last event is not delivered yet
   bool stopping_ = false;    // no new requests
   bool quitting_ = false;    // cancel everything and leave

@@ -114,8 +114,8 @@ void expect_nothing_left(Engine& engine) {
 class Held {
  public:
   explicit Held(Engine& engine, uint32_t max_tokens = 2)
-      : recorder_(start(engine, greedy({1, 2}, max_tokens), &ticket_, [this](const Event&) {
-          if (!std::exchange(first_, false)) return;
+      : recorder_(start(engine, greedy({1, 2}, max_tokens), &ticket_, [this](const Event& e) {
+          if (e.admitted || !std::exchange(first_, false)) return;
           inside_.count_down();
           go_.wait();
         })) {
@@ -150,12 +150,14 @@ TEST(Engine, AnswersUntilMaxTokens) {
   EXPECT_EQ(engine.stats().generated_tokens, 5u);
 }
 
-TEST(Engine, AnAnswerOfNothingEndsAtOnce) {
+TEST(Engine, AnAnswerOfNothingReadsThePromptAlone) {
   Engine engine(toy_model(), kOptions);
-  auto answer = start(engine, greedy({3}, 0));
+  auto answer = start(engine, greedy(successors(5, 30), 0));
   EXPECT_EQ(answer.reason(), FinishReason::kLength);
   EXPECT_EQ(answer.tokens(), Ids{});
+  EXPECT_EQ(start(engine, greedy(successors(5, 30), 3)).wait().usage.cached_tokens, 24u);
   expect_nothing_left(engine);
+  EXPECT_EQ(engine.stats().generated_tokens, 3u);
 }
 
 // The toy's rows are known: one logit of 8, the others 0.
@@ -341,7 +343,7 @@ TEST(Engine, ARequestWhoseGateConstraintOrSinkThrowsEndsAlone) {
   auto first = start(engine, std::move(gate));
   auto second = start(engine, std::move(constraint));
   auto third = start(engine, greedy({3}, 5), nullptr, [](const Event& e) {
-    if (!e.finished) throw std::runtime_error("sink broke");
+    if (!e.finished && !e.admitted) throw std::runtime_error("sink broke");
   });
   auto good = start(engine, greedy({3}, 5));
   held.let_go();
@@ -379,6 +381,111 @@ TEST(Engine, CancelsAWaitingRequest) {
   EXPECT_EQ(waiting.tokens(), Ids{});
   EXPECT_EQ(behind.tokens(), successors(20, 3));
   expect_nothing_left(engine);
+}
+
+TEST(Engine, SaysOnceThatARequestIsAdmittedBeforeAnythingElse) {
+  Engine engine(toy_model(), kOptions);
+  std::mutex mutex;
+  std::vector<std::pair<bool, size_t>> seen;
+  for (int i = 0; i < 2; ++i) {
+    const auto note = [&](const Event& e) {
+      const std::lock_guard lock(mutex);
+      seen.emplace_back(e.admitted, e.tokens.size());
+      if (!e.admitted) return;
+      EXPECT_EQ(e.usage.prompt_tokens, 30u);
+      EXPECT_EQ(e.usage.cached_tokens, i == 0 ? 0u : 24u);
+    };
+    start(engine, greedy(successors(5, 30), 2), nullptr, note).wait();
+  }
+  const std::vector<std::pair<bool, size_t>> once{{true, 0}, {false, 1}, {false, 1}, {false, 0}};
+  std::vector<std::pair<bool, size_t>> twice = once;
+  twice.insert(twice.end(), once.begin(), once.end());
+  expect_nothing_left(engine);
+  EXPECT_EQ(seen, twice);
+}
+
+TEST(Engine, AdmitsByPriorityThenArrival) {
+  Engine engine(toy_model({.max_concurrency = 1}), kOptions);
+  std::mutex mutex;
+  std::vector<int> order;
+  Held held(engine);
+  std::vector<Recorder> answers;
+  for (const int priority : {0, -10, 10, 0, 10, -10, 1}) {
+    const int name = static_cast<int>(answers.size());
+    Request r = greedy({3}, 2);
+    r.priority = priority;
+    answers.push_back(start(engine, std::move(r), nullptr, [&, name](const Event& e) {
+      const std::lock_guard lock(mutex);
+      if (e.admitted) order.push_back(name);
+    }));
+  }
+  held.let_go();
+  expect_nothing_left(engine);
+  EXPECT_EQ(order, (std::vector<int>{2, 4, 6, 0, 3, 1, 5}));
+}
+
+void spin_until(std::chrono::steady_clock::time_point then) {
+  while (std::chrono::steady_clock::now() < then) std::this_thread::yield();
+}
+
+TEST(Engine, ADeadlineEndsAWaitingRequestWithoutStartingIt) {
+  Engine engine(toy_model({.max_concurrency = 1}), kOptions);
+  Held held(engine, 3);
+  Request late = greedy({9}, 3);
+  late.deadline = std::chrono::steady_clock::now();
+  std::atomic<bool> admitted{false};
+  auto waiting =
+      start(engine, std::move(late), nullptr, [&](const Event& e) { admitted = e.admitted; });
+  Request in_time = greedy({20}, 3);
+  in_time.deadline = soon();
+  auto behind = start(engine, std::move(in_time));
+  held.let_go();
+  EXPECT_EQ(waiting.reason(), FinishReason::kDeadline);
+  EXPECT_EQ(waiting.tokens(), Ids{});
+  EXPECT_FALSE(admitted);
+  EXPECT_EQ(behind.tokens(), successors(20, 3));
+  EXPECT_EQ(held.recorder().tokens(), successors(2, 3));
+  expect_nothing_left(engine);
+}
+
+// The machine decides how long a deadline must be to lie behind the first token.
+TEST(Engine, ADeadlineEndsARunningRequestBehindWhatItHas) {
+  Engine engine(toy_model(), kOptions);
+  for (auto wait = std::chrono::milliseconds(1);; wait *= 2) {
+    Request r = greedy({9}, 50);
+    const auto deadline = std::chrono::steady_clock::now() + wait;
+    r.deadline = deadline;
+    auto answer = start(engine, std::move(r), nullptr, [&](const Event& e) {
+      if (!e.tokens.empty()) spin_until(deadline);
+    });
+    EXPECT_EQ(answer.reason(), FinishReason::kDeadline);
+    if (answer.tokens().empty()) continue;
+    EXPECT_EQ(answer.tokens(), successors(9, 1));
+    break;
+  }
+  expect_nothing_left(engine);
+}
+
+TEST(Engine, WhoWaitsTooLongIsSentAway) {
+  for (auto wait = std::chrono::milliseconds(1);; wait *= 2) {
+    EngineOptions options = kOptions;
+    options.pending_timeout = wait;
+    Engine engine(toy_model({.max_concurrency = 1}), options);
+    std::latch both{2};
+    auto first = start(engine, greedy({9}, 20), nullptr, [&](const Event& e) {
+      if (!e.admitted) return;
+      both.arrive_and_wait();
+      spin_until(std::chrono::steady_clock::now() + wait);
+    });
+    auto second = start(engine, greedy({9}, 20));
+    both.count_down();
+    if (first.reason() == FinishReason::kQueueTimeout) continue;  // the machine was slower
+    EXPECT_EQ(second.reason(), FinishReason::kQueueTimeout);
+    EXPECT_EQ(second.tokens(), Ids{});
+    EXPECT_EQ(first.tokens(), successors(9, 20)) << "who runs does not wait";
+    expect_nothing_left(engine);
+    break;
+  }
 }
 
 TEST(Engine, ATicketOutlivesItsEngine) {

@@ -45,13 +45,15 @@ struct TokenLogprobs {
 };
 
 enum class FinishReason {
-  kStopId,     // one of stop_ids was drawn
-  kStopped,    // the output gate ended the answer (stop string)
-  kLength,     // max_tokens reached
-  kContext,    // the context is full
-  kDeadEnd,    // the constraint left no legal token
-  kCancelled,  // on request, or the engine is stopping
-  kFailed,     // a defect; `error` says what
+  kStopId,        // one of stop_ids was drawn
+  kStopped,       // the output gate ended the answer (stop string)
+  kLength,        // max_tokens reached
+  kContext,       // the context is full
+  kDeadEnd,       // the constraint left no legal token
+  kCancelled,     // on request, or the engine is stopping
+  kDeadline,      // the request's deadline has passed
+  kQueueTimeout,  // not admitted within the engine's pending_timeout
+  kFailed,        // a defect; `error` says what
 };
 
 // Why no more of a prompt was reused (serving.md S10.9).
@@ -79,6 +81,9 @@ struct Timings {
 };
 
 struct Event {
+  // The first event of a request that gets its place, and of no other: no tokens; `usage` has the
+  // prompt's figures already.
+  bool admitted = false;
   std::span<const int32_t> tokens;  // newly committed; valid during the call
   // If asked for, one record for each of `tokens`, in their order; else empty. A token that the
   // gate did not keep, and the stop id that ended an answer, have none.
@@ -91,11 +96,15 @@ struct Event {
 };
 
 struct Request {
-  std::vector<int32_t> prompt;  // at least one id
-  uint32_t max_tokens = UINT32_MAX;
+  std::vector<int32_t> prompt;       // at least one id
+  uint32_t max_tokens = UINT32_MAX;  // 0: read the prompt, which later requests may go on from
   SamplingSettings sampling;
   std::vector<int32_t> stop_ids;
   bool ignore_stop_ids = false;
+  // -10..10: higher ones are admitted first (serving.md S9.2), and paused last.
+  int priority = 0;
+  // The request ends with kDeadline at the next step boundary behind it.
+  std::optional<std::chrono::steady_clock::time_point> deadline;
   // Part of a prefix's identity: requests of different salts share nothing.
   std::string cache_salt;
   // Numbers of prompt tokens behind which a later request may want to go on, ascending.

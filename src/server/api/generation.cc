@@ -25,11 +25,19 @@ ApiError admission_error(Admission admission) {
 
 // The error that an end without an answer is; nullopt: an answer.
 std::optional<ApiError> error_of(const TextEvent& event) {
-  if (event.finished == FinishReason::kFailed)
-    return ApiError{500, "engine_failed", "the engine failed: " + event.error, {}};
-  if (event.finished == FinishReason::kCancelled)
-    return ApiError{503, "server_draining", "the server is shutting down", {}};
-  return std::nullopt;
+  if (!event.finished) return std::nullopt;
+  switch (*event.finished) {
+    case FinishReason::kFailed:
+      return ApiError{500, "engine_failed", "the engine failed: " + event.error, {}};
+    case FinishReason::kCancelled:
+      return ApiError{503, "server_draining", "the server is shutting down", {}};
+    case FinishReason::kDeadline:
+      return ApiError{504, "deadline_exceeded", "the request's deadline has passed", {}};
+    case FinishReason::kQueueTimeout:
+      return ApiError{503, "queue_timeout", "the request waited too long, try again later", {}};
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace

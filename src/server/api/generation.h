@@ -49,7 +49,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
   // Streams: before the first event, or its error, is written.
   virtual void on_open() {}
-  // New text or tokens of a choice; with `finished` its end (never kFailed or kCancelled).
+  // That a choice has its place (`admitted`: the usage of its prompt, nothing else), new text or
+  // tokens of it, or with `finished` its end, which is none of those that are errors.
   virtual void on_event(size_t choice, const TextEvent& event) = 0;
   // Every choice has ended: respond(), or what ends the stream; the caller closes it.
   virtual void on_complete() = 0;

@@ -42,6 +42,8 @@ class Answer {
 
   void on_event(const runtime::Event& event) {
     TextEvent out;
+    out.admitted = event.admitted;
+    if (event.admitted) out.usage = event.usage;
     out.tokens.assign(event.tokens.begin(), event.tokens.end());
     out.logprobs = event.logprobs;
     if (event.finished) {
@@ -53,7 +55,7 @@ class Answer {
     }
     if (text_gate_) read_text(event, &out);
     if (answer_gate_) read_answer(event, &out);
-    if (!out.deltas.empty() || !out.tokens.empty() || out.finished) sink_(out);
+    if (!out.deltas.empty() || !out.tokens.empty() || out.finished || out.admitted) sink_(out);
   }
 
  private:
@@ -274,6 +276,8 @@ runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettin
   request.stop_ids.insert(request.stop_ids.end(), settings.stop_ids.begin(),
                           settings.stop_ids.end());
   request.constraint = make_constraint(settings);
+  request.priority = settings.priority;
+  request.deadline = settings.deadline;
   request.cache_salt = std::move(settings.cache_salt);
   request.frontiers = std::move(settings.frontiers);
   auto answer = std::make_shared<Answer>(std::move(sink), engine_.model().frontend.stop_ids);
@@ -313,6 +317,8 @@ std::string_view finish_reason_text(const TextEvent& last) {
       return "length";
     case FinishReason::kCancelled:
       return "cancelled";
+    case FinishReason::kDeadline:
+    case FinishReason::kQueueTimeout:
     case FinishReason::kFailed:
       return "error";
   }

@@ -1,6 +1,7 @@
 // The service: messages → tokens → text, without HTTP. `flare run`, `chat` and `generate` use it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -53,12 +54,17 @@ struct GenerateSettings {
   std::string grammar_prefill;  // text within the prompt that the grammar has taken already
   // Of a rendered conversation, see answer_form(). Without it all text of the answer is content.
   std::optional<AnswerForm> form;
+  int priority = 0;  // as runtime::Request
+  std::optional<std::chrono::steady_clock::time_point> deadline;
   std::string cache_salt;           // requests of different salts share no prefix
   std::vector<uint32_t> frontiers;  // prompt_frontiers() of the prompt
 };
 
-// One piece of an answer. The last one has `finished`.
+// One piece of an answer. The last one has `finished`, and usage and timings of the whole answer.
 struct TextEvent {
+  // The first event, of a request that got its place: nothing but the usage of the prompt. Where
+  // none comes before the last event, the request was never admitted (serving.md S2.2).
+  bool admitted = false;
   // Reasoning, content and calls in the order of the answer; neighbours of one kind are joined.
   std::vector<frontend::OutputEvent> deltas;
   std::vector<int32_t> tokens;  // newly generated ids that stay in the answer

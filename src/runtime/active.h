@@ -1,0 +1,46 @@
+// A request from submission to its last event, as the engine keeps it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernel/sample.h"
+#include "runtime/cache/prefix_tree.h"
+#include "runtime/cache/sequence.h"
+#include "runtime/request.h"
+
+namespace flare::runtime {
+
+// Confined to the engine thread once it is queued, but for `cancelled`.
+struct Active {
+  using Clock = std::chrono::steady_clock;
+
+  Request request;
+  std::shared_ptr<std::atomic<bool>> cancelled;
+  uint64_t arrival = 0;                  // its number in the order of submission
+  uint32_t bypassed = 0;                 // later ones that were admitted before it
+  std::optional<SequenceMemory> memory;  // while running
+  std::vector<int32_t> tokens;           // prompt, then output
+  uint32_t n_prompt = 0;
+  uint32_t max_tokens = 0;      // output budget, capped by the context
+  uint32_t reserved_pages = 0;  // full pages that the worst case needs
+  PrefixTree::Hit hit{0, 0, PrefixMiss::kDisabled};
+  uint32_t published_pages = 0;
+  std::vector<uint32_t> frontiers;  // to snapshot while the prompt is read, descending
+  std::vector<uint32_t> mask;
+  kernel::RowLogprobs logprobs;  // of the row drawn last, if the request asks
+  Clock::time_point submitted, admitted, first_token, last_token;
+  bool finished = false;
+
+  bool was_admitted() const { return admitted != Clock::time_point{}; }
+  uint32_t n_generated() const { return static_cast<uint32_t>(tokens.size()) - n_prompt; }
+  // Rows that it has yet to compute before it can draw.
+  uint32_t remaining() const { return static_cast<uint32_t>(tokens.size()) - memory->computed(); }
+  Usage usage() const { return {n_prompt, hit.tokens, n_generated(), hit.miss, hit.known}; }
+};
+
+}  // namespace flare::runtime
