@@ -62,8 +62,9 @@ enum class PrefixMiss {
   kCold,        // nothing of the prompt was known
   kDiverged,    // the prompt leaves what is known
   kNoSnapshot,  // more is known, but there is no frontier to go on from
-  kDisabled,    // the engine keeps no prefixes
+  kDisabled,    // the engine keeps no prefixes; stays the last
 };
+inline constexpr size_t kPrefixMisses = static_cast<size_t>(PrefixMiss::kDisabled) + 1;
 std::string_view prefix_miss_text(PrefixMiss miss);
 
 struct Usage {
