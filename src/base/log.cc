@@ -23,6 +23,14 @@ std::optional<LogLevel> log_level_from_name(std::string_view name) {
 void set_log_level(LogLevel level) { current_level.store(level, std::memory_order_relaxed); }
 LogLevel log_level() { return current_level.load(std::memory_order_relaxed); }
 
+std::string utc_now_text() {
+  const auto now =
+      std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03d}Z",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(now)),
+                     now.time_since_epoch().count() % 1000);
+}
+
 void log_line(LogLevel level, std::string_view text) {
   constexpr std::string_view names[] = {"error", "warn ", "info ", "debug"};
   const auto now =

@@ -14,6 +14,8 @@ enum class LogLevel { kError, kWarn, kInfo, kDebug };
 std::optional<LogLevel> log_level_from_name(std::string_view name);
 void set_log_level(LogLevel level);
 LogLevel log_level();
+// Now, as 2026-11-30T10:15:20.123Z.
+std::string utc_now_text();
 // Writes one record if its level is enabled. Never the text of a prompt or an answer.
 void log_line(LogLevel level, std::string_view text);
 

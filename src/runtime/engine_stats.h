@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <vector>
 
 #include "base/histogram.h"
 #include "runtime/cache/prefix_tree.h"
@@ -35,10 +36,11 @@ struct EngineStats {
       Histogram(kStepSecondsBounds), Histogram(kStepSecondsBounds), Histogram(kStepSecondsBounds)};
   uint64_t preemptions = 0;
   std::array<DraftStats, kDraftKinds> drafts{};
-  uint32_t pages_used = 0, pages_total = 0;  // used: by running sequences, shared ones by each
-  uint32_t pages_active = 0;                 // held by a running sequence, shared ones once
-  uint32_t pages_cached = 0;                 // held by the prefix tree alone
-  uint32_t rows_active = 0, rows_total = 0;  // continuation rows; snapshots are rows too
+  std::vector<uint64_t> accepted_at_position;  // from 0; as long as the longest draft so far
+  uint32_t pages_used = 0, pages_total = 0;    // used: by running sequences, shared ones by each
+  uint32_t pages_active = 0;                   // held by a running sequence, shared ones once
+  uint32_t pages_cached = 0;                   // held by the prefix tree alone
+  uint32_t rows_active = 0, rows_total = 0;    // continuation rows; snapshots are rows too
   PrefixTree::Stats prefixes;
   bool queue_full = false;  // submit() would answer kQueueFull
   bool failed = false;

@@ -54,7 +54,7 @@ struct Scrape {
   const runtime::MemoryPlan* memory = nullptr;   // the same
   ProcessFacts process;
   std::string model;    // served name; empty while loading
-  bool aliases = true;  // also under vLLM's names
+  bool aliases = true;  // also under the names of others
 };
 
 // Prometheus text format 0.0.4.
