@@ -69,6 +69,7 @@ class Engine {
 
   const package::PreparedModel& model() const { return model_; }
   const MemoryPlan& memory_plan() const { return runner_.memory_plan(); }
+  uint32_t max_pending() const { return options_.max_pending; }
   uint32_t max_context() const { return runner_.memory_plan().max_context; }
   bool keeps_prefixes() const { return options_.prefix_reuse; }
   std::string_view device_name() { return runner_.backend().name(); }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,8 +51,8 @@ class Metrics {
 // Everything that one scrape shows. Gauges and the engine's counters are read when it is asked for.
 struct Scrape {
   Counts counts;
-  const runtime::EngineStats* engine = nullptr;  // null: still loading
-  const runtime::MemoryPlan* memory = nullptr;   // the same
+  std::optional<runtime::EngineStats> engine;  // none: still loading
+  std::optional<runtime::MemoryPlan> memory;   // the same
   ProcessFacts process;
   std::string model;    // served name; empty while loading
   bool aliases = true;  // also under the names of others

@@ -44,6 +44,26 @@ std::string_view api_text(Api api) {
   return "other";
 }
 
+std::optional<Api> api_of_path(std::string_view path) {
+  static constexpr struct {
+    std::string_view path;
+    Api api;
+  } kPaths[] = {{"/v1/chat/completions", Api::kChat},
+                {"/v1/completions", Api::kCompletions},
+                {"/v1/responses", Api::kResponses},
+                {"/v1/messages", Api::kMessages},
+                {"/completion", Api::kNative},
+                {"/v1/embeddings", Api::kEmbeddings},
+                {"/v1/rerank", Api::kRerank},
+                {"/rerank", Api::kRerank},
+                {"/v2/rerank", Api::kRerank},
+                {"/v1/score", Api::kScore},
+                {"/score", Api::kScore}};
+  for (const auto& row : kPaths)
+    if (row.path == path) return row.api;
+  return std::nullopt;
+}
+
 std::string_view outcome_text(Outcome outcome) {
   switch (outcome) {
     case Outcome::kCompleted:
@@ -128,7 +148,9 @@ std::vector<Observer::Trouble> Observer::recent_trouble() const {
   return trouble_;
 }
 
-Observation::Observation(Observer* observer, Api api, std::string_view id) : observer_(observer) {
+Observation::Observation(Observer* observer, Api api, std::string_view id,
+                         Clock::time_point arrived)
+    : observer_(observer), arrived_(arrived) {
   record_.api = api;
   record_.id = id;
 }

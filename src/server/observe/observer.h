@@ -82,7 +82,7 @@ class Observer {
 // One request from its arrival to its one end. Calls come one at a time (whoever answers the
 // request has a mutex for that). Without an observer nothing is observed.
 //
-//   Observation seen(observer, Api::kChat, request.id);  // first thing in the handler
+//   Observation seen(observer, Api::kChat, request.id, arrived);
 //   seen.record().model = …;                             // as facts become known
 //   seen.accepted();                                     // the engine took it
 //   seen.tokens(choice, event.tokens.size());            // with every event that has some
@@ -93,7 +93,9 @@ class Observer {
 // answer calls Observer::rejected.
 class Observation {
  public:
-  Observation(Observer* observer, Api api, std::string_view id);
+  using Clock = std::chrono::steady_clock;
+  Observation(Observer* observer, Api api, std::string_view id,
+              Clock::time_point arrived = Clock::now());
   // What was accepted and has no end yet is handed over as failed.
   ~Observation();
   Observation(const Observation&) = delete;
@@ -112,10 +114,9 @@ class Observation {
   void finish(Outcome outcome);
 
  private:
-  using Clock = std::chrono::steady_clock;
   Observer* const observer_;
   RequestRecord record_;
-  const Clock::time_point arrived_ = Clock::now();
+  const Clock::time_point arrived_;
   std::vector<Clock::time_point> last_token_;  // by choice
   bool accepted_ = false, finished_ = false, has_times_ = false;
   std::atomic<bool> client_left_{false};

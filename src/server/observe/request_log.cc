@@ -62,7 +62,7 @@ void RequestLog::request_start(const RequestRecord& r) {
 
 void RequestLog::request_done(const RequestRecord& r) {
   Json line = identity(r);
-  line.set("status", r.status);
+  line.set("status", r.status > 0 ? Json(r.status) : Json());
   line.set("outcome", outcome_text(r.outcome));
   line.set("finish", r.finish.empty() ? Json() : Json(r.finish));
   if (!r.error_code.empty()) line.set("error", r.error_code);

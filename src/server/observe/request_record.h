@@ -24,6 +24,9 @@ inline constexpr size_t kApis = 8;
 // "chat", "completions", …
 std::string_view api_text(Api api);
 
+// The API that generates on a path; nullopt: none does.
+std::optional<Api> api_of_path(std::string_view path);
+
 enum class Outcome {
   kCompleted,
   kCancelled,  // by the client, who may just have left
@@ -36,9 +39,9 @@ std::string_view outcome_text(Outcome outcome);
 
 struct RequestRecord {
   Api api = Api::kChat;
-  std::string id;     // x-request-id
-  std::string model;  // as echoed
-  int status = 200;
+  std::string id;          // x-request-id
+  std::string model;       // as echoed
+  int status = 200;        // as it was sent; 0: nothing was
   std::string error_code;  // of ApiError; empty where all went well
   Outcome outcome = Outcome::kFailed;
   std::string finish;  // OpenAI's word, of the first choice; empty: it has none
