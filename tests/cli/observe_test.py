@@ -160,10 +160,27 @@ class Metrics(unittest.TestCase):
         self.assertEqual(self.growth(before, after, "inter_token_seconds", "_count"),
                          total("completion_tokens") - 2)
         self.assertGreaterEqual(self.growth(before, after, "step_seconds", "_count", kind="decode"), 16)
-        self.assertEqual(self.growth(before, after, "prefix_miss_total", reason="cold") +
-                         self.growth(before, after, "prefix_miss_total", reason="diverged") +
-                         self.growth(before, after, "prefix_miss_total", reason="no_snapshot"),
-                         self.growth(before, after, "prefix_miss_total"))
+        self.assertIn(self.growth(before, after, "prefix_miss_total"), (1, 2))  # the first one at least
+
+    def test_timings_come_with_every_chunk_if_asked(self):
+        names = ["prompt_n", "prompt_ms", "prompt_per_second", "predicted_n", "predicted_ms", "predicted_per_second",
+                 "cache_n", "draft_n", "draft_n_accepted", "queue_ms", "ttft_ms"]
+        connection, response = self.server.open_stream(messages=USER, max_tokens=6, ignore_eos=True,
+                                                       timings_per_token=True)
+        chunks = list(events(response))
+        connection.close()
+        self.assertEqual(chunks.pop(), "[DONE]")
+        timed = [c["timings"] for c in chunks[1:]]
+        for timings in timed:
+            self.assertEqual(list(timings), names)
+        counts = [t["predicted_n"] for t in timed]
+        self.assertEqual((counts, counts[-1]), (sorted(counts), 6))
+        self.assertLess(counts[0], 6)
+        self.assertEqual(len({t["ttft_ms"] for t in timed}), 1)
+        for extra, expected in (({"timings": True}, 1), ({}, 0)):
+            connection, response = self.server.open_stream(messages=USER, max_tokens=6, **extra)
+            self.assertEqual(sum("timings" in c for c in events(response) if c != "[DONE]"), expected)
+            connection.close()
 
     def test_scraping_has_no_effect(self):
         first = scrape(self.server)

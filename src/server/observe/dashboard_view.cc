@@ -46,16 +46,18 @@ std::string spread(const std::string& left, const std::string& right, size_t col
 
 // The newest samples that fit, as bars of eight heights; the highest of all is the full one.
 std::string sparkline(const std::deque<double>& samples, size_t width, bool unicode) {
-  constexpr std::string_view blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  constexpr std::string_view letters[] = {" ", ".", ":", "-", "=", "+", "*", "#", "@"};
+  static constexpr std::string_view kBlocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  static constexpr std::string_view kLetters[] = {" ", ".", ":", "-", "=", "+", "*", "#", "@"};
   if (samples.empty() || width == 0) return {};
-  const double most = *std::ranges::max_element(samples);
+  double most = 0;
+  for (const double sample : samples) most = std::max(most, sample);
   std::string out;
   const size_t n = std::min(width, samples.size());
   for (size_t i = samples.size() - n; i < samples.size(); ++i) {
     const double share = most > 0 ? samples[i] / most : 0;
     const auto height = samples[i] > 0 ? std::max<size_t>(1, static_cast<size_t>(share * 8)) : 0;
-    out += (unicode ? blocks : letters)[std::min<size_t>(height, 8)];
+    const size_t at = std::min<size_t>(height, 8);
+    out += unicode ? kBlocks[at] : kLetters[at];
   }
   return out;
 }
@@ -156,8 +158,8 @@ std::vector<std::string> fixed_lines(const DashboardState& s, size_t columns) {
                                             e.prefilling, e.waiting, o.max_pending)));
   lines.push_back(rate_line("Decode", s.decode_rates, columns, s.unicode));
   lines.push_back(rate_line("Prefill", s.prefill_rates, columns, s.unicode));
-  lines.push_back(line("First", latency_text(o.latency.ttft)));
-  lines.push_back(line("Between", latency_text(o.latency.inter_token)));
+  lines.push_back(line("TTFT", latency_text(o.latency.ttft)));
+  lines.push_back(line("Per token", latency_text(o.latency.inter_token)));
   lines.push_back(pages_line(e, columns));
   lines.push_back(memory_line(o.numbers, columns));
   lines.push_back(
