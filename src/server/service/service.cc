@@ -31,6 +31,9 @@ constexpr size_t kPromptTail = 4096;
 
 constexpr size_t kCachedGrammars = 64;
 
+// A token with one of them ends a repetition: llama.cpp's defaults.
+constexpr std::string_view kDryBreakers = "\n:\"*";
+
 // Binds a gate (owned by the engine's request) to the sink of one answer.
 class Answer {
  public:
@@ -128,15 +131,13 @@ std::vector<std::vector<int32_t>> Service::spellings(std::string_view word) cons
   return out;
 }
 
-// Ids whose text has one of llama.cpp's default sequence breakers.
 std::shared_ptr<const std::vector<uint32_t>> Service::dry_breakers() const {
-  constexpr std::string_view kBreakers = "\n:\"*";
   if (!tokenizer_) return nullptr;
   std::call_once(breakers_once_, [this] {
     std::vector<uint32_t> bits((vocab_size() + 31) / 32);
     const auto n = std::min(static_cast<uint32_t>(tokenizer_->id_limit()), vocab_size());
     for (uint32_t id = 0; id < n; ++id)
-      if (tokenizer_->token_bytes(static_cast<int32_t>(id)).find_first_of(kBreakers) !=
+      if (tokenizer_->token_bytes(static_cast<int32_t>(id)).find_first_of(kDryBreakers) !=
           std::string::npos)
         bits[id / 32] |= 1u << (id % 32);
     breakers_ = std::make_shared<const std::vector<uint32_t>>(std::move(bits));
