@@ -75,7 +75,7 @@ void Engine::stop() {
 Admission Engine::submit(Request request, Ticket* ticket) {
   const uint64_t n_prompt = request.prompt.size();
   if (n_prompt == 0) throw Error(Code::kInvalid, "prompt: empty, at least one token expected");
-  if (n_prompt + 1 > max_context())
+  if (n_prompt + (request.max_tokens > 0 ? 1 : 0) > max_context())
     throw Error(Code::kInvalid, "prompt: {} tokens and room for an answer exceed the context of {}",
                 n_prompt, max_context());
   for (int32_t id : request.prompt)
@@ -90,6 +90,9 @@ Admission Engine::submit(Request request, Ticket* ticket) {
   a->max_tokens =
       static_cast<uint32_t>(std::min<uint64_t>(a->request.max_tokens, max_context() - n_prompt));
   a->tokens = std::move(a->request.prompt);
+  a->sampler.emplace(a->request.sampling,
+                     a->request.ignore_stop_ids ? std::vector<int32_t>{} : a->request.stop_ids,
+                     model_.vocab_size);
   const MemoryPlan& memory = runner_.memory_plan();
   if (memory.page_bytes > 0) a->reserved_pages = (a->n_prompt + a->max_tokens) / memory.page_tokens;
   if (a->reserved_pages > memory.pages)  // it would wait for ever
@@ -273,10 +276,11 @@ void Engine::keep_answer(Active& a) {
   }
 }
 
-const uint32_t* Engine::mask_of(Active& a) {
-  if (!a.request.constraint) return nullptr;
+// What the constraint leaves; empty: everything.
+std::span<uint32_t> Engine::mask_of(Active& a) {
+  if (!a.request.constraint) return {};
   a.mask.assign((model_.vocab_size + 31) / 32, 0);
-  return a.request.constraint->fill_mask(a.mask) ? a.mask.data() : nullptr;
+  return a.request.constraint->fill_mask(a.mask) ? std::span(a.mask) : std::span<uint32_t>();
 }
 
 void Engine::run_step() {
@@ -348,9 +352,9 @@ void Engine::guarded(Active& a, Work work) {
 std::span<const int32_t> Engine::draw(std::span<Active* const> drawing) {
   std::vector<kernel::SampleParams> params;
   for (Active* a : drawing) {
-    const uint32_t* mask = nullptr;
+    std::span<uint32_t> mask;
     guarded(*a, [&] { mask = mask_of(*a); });
-    params.push_back(sample_params(a->request.sampling, a->tokens, a->n_prompt, mask));
+    params.push_back(a->sampler->next(a->tokens, a->n_prompt, mask));
     if (a->request.sampling.top_logprobs >= 0) {
       params.back().logprobs = &a->logprobs;
       params.back().top_logprobs = a->request.sampling.top_logprobs;

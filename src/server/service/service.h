@@ -101,6 +101,9 @@ class Service {
   // kInvalid with what is missing.
   const frontend::Tokenizer& tokenizer() const;
 
+  // The sequences of ids by which an answer would say `word`: as it stands, and behind a space.
+  // Errors: kInvalid (no tokenizer).
+  std::vector<std::vector<int32_t>> spellings(std::string_view word) const;
   // The model's defaults with a random seed.
   GenerateSettings default_settings() const;
   // The rendered prompt. Errors: kInvalid (no template; template errors with line and cause).
@@ -134,6 +137,7 @@ class Service {
  private:
   frontend::OutputParserSettings parser_settings(const AnswerForm& form) const;
   std::unique_ptr<runtime::Constraint> make_constraint(const GenerateSettings& settings) const;
+  std::shared_ptr<const std::vector<uint32_t>> dry_breakers() const;
 
   runtime::Engine& engine_;
   std::optional<frontend::Tokenizer> tokenizer_;
@@ -143,6 +147,8 @@ class Service {
   const frontend::ReasoningFormat* reasoning_ = nullptr;  // the same
   mutable std::once_flag grammars_once_;  // the vocabulary takes time and memory: made when asked
   mutable std::unique_ptr<frontend::grammar::GrammarCache> grammars_;
+  mutable std::once_flag breakers_once_;
+  mutable std::shared_ptr<const std::vector<uint32_t>> breakers_;
 };
 
 // Both spellings of greedy (temperature at most 1e-4, top_p 0) become the sampler's one.
