@@ -230,15 +230,16 @@ void Engine::admit(std::unique_ptr<Active> taken) {
   if (a.finished) active_.pop_back();
 }
 
-// Frontiers nearer than this behind another one are not worth a row of their own.
-constexpr uint32_t kLeastFrontierStep = 32;
+// A frontier inside a prompt ends a step early: that costs about what a step of one row does, which
+// is what a handful of prompt rows cost. Nearer ones are left out.
+constexpr uint32_t kLeastFrontierStep = 8;
 
 void Engine::reuse_prefix(Active& a) {
   if (!prefixes_) return;
-  a.hit = prefixes_->restore(a.tokens, a.request.cache_salt, *a.memory);
+  a.hit = prefixes_->restore(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
   std::vector<uint32_t> wanted = a.request.frontiers;
   // Who repeats a prompt computes its last token again.
-  if (wanted.empty() && a.n_prompt >= 2 * kLeastFrontierStep) wanted = {a.n_prompt - 1};
+  if (wanted.empty()) wanted = {a.n_prompt - 1};
   if (prefixes_->needs_snapshots() && options_.snapshot_interval > 0)
     for (uint64_t at = options_.snapshot_interval; at < a.n_prompt;
          at += options_.snapshot_interval)
@@ -257,20 +258,23 @@ void Engine::reuse_prefix(Active& a) {
 void Engine::keep_prefix(Active& a) {
   if (!prefixes_ || a.finished) return;
   const uint32_t computed = a.memory->computed();
-  if (!a.frontiers.empty() && a.frontiers.back() == computed) {
-    a.frontiers.pop_back();
-    prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory);
+  const uint32_t interval = prefixes_->needs_snapshots() ? options_.snapshot_interval : 0;
+  const bool reached = !a.frontiers.empty() && a.frontiers.back() == computed;
+  if (reached) a.frontiers.pop_back();
+  if (reached || (computed > a.n_prompt && interval > 0 && computed % interval == 0)) {
+    prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
   } else if (computed / runner_.memory_plan().page_tokens > a.published_pages) {
     prefixes_->publish(a.tokens, a.request.cache_salt, *a.memory);
   }
   a.published_pages = computed / runner_.memory_plan().page_tokens;
 }
 
-// A prefix that cannot be kept is no failure of the request.
+// However short the answer: no step ends early for it. A prefix that cannot be kept is no failure
+// of the request.
 void Engine::keep_answer(Active& a) {
-  if (!prefixes_ || a.n_generated() < kLeastFrontierStep) return;
+  if (!prefixes_) return;
   try {
-    prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory);
+    prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
   } catch (const std::exception& e) {
     log_error("an answer's prefix was not kept: {}", e.what());
   }

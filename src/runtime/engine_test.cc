@@ -745,6 +745,24 @@ TEST(Engine, WhatWasReadOnceIsNotReadAgain) {
   expect_nothing_left(engine);
 }
 
+TEST(Engine, B016_ShortTurnsHitWhatWasSaidBefore) {
+  EngineOptions options = kOptions;
+  options.memory.snapshots = 16;
+  Engine engine(test::toy_model(), options);
+  Ids prompt = successors(5, 9);
+  uint32_t known = 0;
+  for (int turn = 0; turn < 6; ++turn) {
+    Request request = greedy(prompt, 3);
+    request.session = "chat";
+    auto answer = start(engine, std::move(request));
+    EXPECT_EQ(answer.wait().usage.cached_tokens, known) << "turn " << turn;
+    for (int32_t id : answer.tokens()) prompt.push_back(id);
+    known = static_cast<uint32_t>(prompt.size()) - 1;  // the last token drawn was not read
+    for (int32_t id : {70, 71}) prompt.push_back(id);
+  }
+  expect_nothing_left(engine);
+}
+
 TEST(Engine, KeepsNoPrefixesWhereItShallNot) {
   EngineOptions options = kOptions;
   options.prefix_reuse = false;

@@ -87,9 +87,14 @@ enum class PrefixMiss {
   kCold,        // nothing of the prompt was known
   kDiverged,    // the prompt leaves what is known
   kNoSnapshot,  // more is known, but there is no frontier to go on from
+  kEvicted,     // there was a frontier further on, and it had to go
+  kSalt,        // more is known under another salt
   kDisabled,    // the engine keeps no prefixes
 };
 std::string_view prefix_miss_text(PrefixMiss miss);
+struct Usage;
+// As the log names it: the same, but "diverged@N" with the first token that differs.
+std::string prefix_miss_note(const Usage& usage);
 
 struct Usage {
   uint32_t prompt_tokens = 0;
@@ -132,6 +137,9 @@ struct Request {
   std::optional<std::chrono::steady_clock::time_point> deadline;
   // Part of a prefix's identity: requests of different salts share nothing.
   std::string cache_salt;
+  // Names a conversation, whose newest snapshot is evicted last; empty: none. Never needed for a
+  // hit.
+  std::string session;
   // Numbers of prompt tokens behind which a later request may want to go on, ascending.
   std::vector<uint32_t> frontiers;
   std::unique_ptr<Constraint> constraint;  // may be null

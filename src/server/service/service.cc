@@ -305,6 +305,7 @@ runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettin
   request.priority = settings.priority;
   request.deadline = settings.deadline;
   request.cache_salt = std::move(settings.cache_salt);
+  request.session = std::move(settings.session);
   request.frontiers = std::move(settings.frontiers);
   auto answer = std::make_shared<Answer>(std::move(sink), engine_.model().frontend.stop_ids);
   const auto use = [&](auto gate) {

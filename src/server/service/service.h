@@ -57,6 +57,7 @@ struct GenerateSettings {
   int priority = 0;  // as runtime::Request
   std::optional<std::chrono::steady_clock::time_point> deadline;
   std::string cache_salt;           // requests of different salts share no prefix
+  std::string session;              // names the conversation: its newest snapshot goes last
   std::vector<uint32_t> frontiers;  // prompt_frontiers() of the prompt
 };
 
