@@ -24,6 +24,8 @@ void fill(int stream, int flags) {
   [[maybe_unused]] const int opened = ::open("/dev/null", flags);
 }
 
+std::atomic<void (*)()> sudden_exit_action{nullptr};
+
 void write_text(const char* text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
 }
@@ -39,6 +41,7 @@ void on_bus_error(int signal, siginfo_t* info, void*) {
     return;
   }
   while (reported.test_and_set()) ::pause();  // another thread is about to end the process
+  if (const auto action = sudden_exit_action.load()) action();
   write_text("error: ");
   write_text(path);
   write_text(
@@ -61,6 +64,8 @@ void prepare_process() {
   action.sa_flags = SA_SIGINFO;
   ::sigaction(SIGBUS, &action, nullptr);
 }
+
+void set_sudden_exit_action(void (*action)()) { sudden_exit_action = action; }
 
 void check_standard_output() {
   errno = 0;

@@ -9,6 +9,9 @@ namespace flare::app {
 // file, and no temporary file left.
 void prepare_process();
 
+// What is done before that end: async-signal-safe. nullptr: nothing.
+void set_sudden_exit_action(void (*action)());
+
 // kWrite if part of what was printed to stdout did not get there.
 void check_standard_output();
 

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -9,10 +10,13 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "base/version.h"
 #include "flare/commands.h"
+#include "flare/dashboard.h"
 #include "flare/model_loading.h"
 #include "flare/stop_signals.h"
 #include "server/app.h"
+#include "server/observe/throughput.h"
 
 namespace flare::app {
 namespace {
@@ -30,6 +34,10 @@ struct RunFlags {
   server::AccessSettings access;
   bool allow_unauthenticated = false;
   bool metrics_public = false;
+  bool dashboard = true;
+  std::string log_format = "text";
+  bool metric_aliases = true;
+  std::string request_log;
   bool share_cache = false;
   bool any_model = false;
   bool strict_fields = false;
@@ -60,6 +68,7 @@ void choose_log_level(const RunFlags& flags, const CommonFlags& common) {
   if (!level)
     throw Error(Code::kUsage, "{} is {}, expected error, warn, info or debug",
                 by_variable ? "FLARE_LOG" : "--log-level", quote(name));
+  if (flags.log_format == "json") set_log_format(LogFormat::kJson);
   set_log_level(common.quiet ? LogLevel::kError : common.verbose > 1 ? LogLevel::kDebug : *level);
 }
 
@@ -113,23 +122,61 @@ bool drain(server::App& app, runtime::Engine& engine, server::http::Server& http
   return complete;
 }
 
+void log_start(server::observe::Observer& observer, server::Service& service,
+               const RunFlags& flags) {
+  if (!observer.log()) return;
+  const runtime::MemoryPlan& plan = service.engine().memory_plan();
+  observer.log()->write("server_start", Json::object({{"version", kVersion},
+                                                      {"model", service.model_name()},
+                                                      {"device", service.engine().device_name()},
+                                                      {"max_context", plan.max_context},
+                                                      {"max_concurrency", plan.max_concurrency},
+                                                      {"max_pending", flags.max_pending},
+                                                      {"planned_bytes", plan.total()}}));
+}
+
+// nullptr where the terminal cannot show one: the log goes on as lines.
+std::unique_ptr<Dashboard> open_dashboard(const server::App& app, const RunFlags& flags,
+                                          std::string address) {
+  try {
+    return std::make_unique<Dashboard>(
+        Dashboard::Setup{[&app] { return app.overview(); }, flags.model.model, std::move(address)});
+  } catch (const Error& error) {
+    log_warn("no dashboard: {}", error.message());
+    return nullptr;
+  }
+}
+
 int run(RunFlags& flags, const CommonFlags& common) {
   choose_log_level(flags, common);
   check_host(flags);
   flags.http.max_body_bytes = parse_size("--max-body", flags.max_body);
   flags.access.loopback = is_loopback(flags.http.host);
   auto access = server::Access::make(flags.access);
+  const bool draws = flags.dashboard && !common.quiet && can_draw_dashboard();
   StopState state;
   // A server outlives the pipe that read its log.
   std::signal(SIGPIPE, SIG_IGN);
-  const StopSignals signals([&state](int) { state.request_stop(); });
+  std::optional<server::observe::RequestLog> request_log;  // outlives the thread of the signals
+  std::atomic<server::observe::RequestLog*> log_to_reopen{nullptr};
+  const StopSignals signals([&state](int) { state.request_stop(); },
+                            [&log_to_reopen] {
+                              if (auto* log = log_to_reopen.load()) log->reopen();
+                            },
+                            Dashboard::leave_at_once);
 
+  if (!flags.request_log.empty()) {
+    request_log.emplace(flags.request_log);
+    log_to_reopen = &*request_log;
+  }
+  server::observe::Observer observer(request_log ? &*request_log : nullptr);
   server::App app({.model_ids = flags.model_ids,
                    .any_model = flags.any_model,
                    .strict_fields = flags.strict_fields,
                    .metrics_public = flags.metrics_public,
+                   .metric_aliases = flags.metric_aliases,
                    .share_cache = flags.share_cache},
-                  std::move(access));
+                  std::move(access), observer);
   std::unique_ptr<runtime::Engine> engine;
   std::optional<server::Service> service;
   // Declared last: requests end before what they use does.
@@ -147,8 +194,16 @@ int run(RunFlags& flags, const CommonFlags& common) {
              flags.model_ids.empty() ? service->model_name() : flags.model_ids.front(),
              engine->model().ranks.size(), engine->memory_plan().max_concurrency);
   std::fflush(stderr);
-  state.wait();
+  log_start(observer, *service, flags);
+  const auto dashboard =
+      draws ? open_dashboard(app, flags, url_of(flags.http, http.port())) : nullptr;
+  {
+    const server::observe::ThroughputReporter reporter([&engine] { return engine->stats(); },
+                                                       observer.log());
+    state.wait();
+  }
   const bool complete = drain(app, *engine, http, flags.drain_timeout);
+  if (observer.log()) observer.log()->write("server_stop", Json::object({{"complete", complete}}));
   log_info("stopped{}", complete ? "" : "; some requests were cut off");
   return complete ? 0 : 1;
 }
@@ -224,6 +279,17 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
   add("--client-stall", flags->http.stall_seconds, "a client that reads nothing is cut off (30)",
       "SECONDS")
       ->check(CLI::Range(1, 3600).description(""));
+  add("--request-log", flags->request_log,
+      "a JSON line a request: ids, counts and times, no text (none)", "FILE");
+  app.add_flag_callback(
+         "--no-metric-aliases", [flags] { flags->metric_aliases = false; },
+         "/metrics has Flare's own names alone")
+      ->group("Serving");
+  app.add_flag("--dashboard,!--no-dashboard", flags->dashboard,
+               "draw one where stderr is a terminal (on)")
+      ->group("Serving");
+  add("--log-format", flags->log_format, "text or json (text)", "FORMAT")
+      ->check(CLI::IsMember({"text", "json"}).description(""));
   add("--log-level", flags->log_level, "error, warn, info or debug (info)", "LEVEL");
   declare_security(app, flags.get());
   app.footer(

@@ -1,19 +1,24 @@
-// A thread that waits for the two signals with sigwait.
+// A thread that waits for the signals with sigwait.
 #include "flare/stop_signals.h"
 
 #include <pthread.h>
 #include <unistd.h>
+
+#include <utility>
 
 namespace flare::app {
 namespace {
 constexpr int kLeave = SIGUSR1;  // ends the waiting thread
 }
 
-StopSignals::StopSignals(std::function<void(int)> first) {
+StopSignals::StopSignals(std::function<void(int)> first, std::function<void()> hang_up,
+                         std::function<void()> leaving)
+    : first_(std::move(first)), hang_up_(std::move(hang_up)), leaving_(std::move(leaving)) {
   sigemptyset(&signals_);
+  if (hang_up_) sigaddset(&signals_, SIGHUP);
   for (const int signal : {SIGINT, SIGTERM, kLeave}) sigaddset(&signals_, signal);
   pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
-  thread_ = std::thread([this, first = std::move(first)] { wait(first); });
+  thread_ = std::thread([this] { wait(); });
 }
 
 StopSignals::~StopSignals() {
@@ -21,15 +26,22 @@ StopSignals::~StopSignals() {
   thread_.join();
 }
 
-void StopSignals::wait(const std::function<void(int)>& first) const {
+void StopSignals::wait() const {
   bool stopping = false;
   while (true) {
     int signal = 0;
     if (sigwait(&signals_, &signal) != 0) continue;
     if (signal == kLeave) return;
-    if (stopping) ::_exit(128 + signal);
+    if (signal == SIGHUP) {
+      hang_up_();
+      continue;
+    }
+    if (stopping) {
+      if (leaving_) leaving_();
+      ::_exit(128 + signal);
+    }
     stopping = true;
-    first(signal);
+    first_(signal);
   }
 }
 

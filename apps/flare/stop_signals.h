@@ -1,4 +1,5 @@
-// SIGINT and SIGTERM of a server: the first asks it to drain, the second ends it at once.
+// Signals of a server: the first SIGINT or SIGTERM asks it to drain, the second ends it at once;
+// SIGHUP lets it look at its files again.
 #pragma once
 
 #include <csignal>
@@ -11,14 +12,18 @@ namespace flare::app {
 // the process with 128 + its number.
 class StopSignals {
  public:
-  // `first` runs on a thread of its own.
-  explicit StopSignals(std::function<void(int signal)> first);
+  // All run on a thread of their own. Without `hang_up` SIGHUP is left alone; `leaving` is what
+  // must be done before the process ends at once.
+  explicit StopSignals(std::function<void(int signal)> first, std::function<void()> hang_up = {},
+                       std::function<void()> leaving = {});
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
  private:
-  void wait(const std::function<void(int)>& first) const;
+  void wait() const;
+  const std::function<void(int)> first_;
+  const std::function<void()> hang_up_, leaving_;
   sigset_t signals_{};
   std::thread thread_;
 };

@@ -28,6 +28,18 @@ size_t printable_length(std::string_view text) {
   return length;
 }
 
+// The character at `i`, escaped where it is not printable; `i` moves behind it.
+void append_printable(std::string_view text, size_t* i, std::string* out) {
+  const size_t length = printable_length(text.substr(*i));
+  if (length > 0) {
+    *out += text.substr(*i, length);
+    *i += length;
+    return;
+  }
+  const auto c = static_cast<unsigned char>(text[(*i)++]);
+  *out += c == '\n' ? std::string("\\n") : fmt::format("\\x{:02x}", c);
+}
+
 }  // namespace
 
 int exit_code(Code code) {
@@ -114,18 +126,15 @@ Error& Error::set_hint(std::string hint) {
 std::string quote(std::string_view foreign) {
   constexpr size_t kLimit = 80;
   std::string out = "'";
-  for (size_t i = 0; i < foreign.size();) {
+  for (size_t i = 0; i < foreign.size(); append_printable(foreign, &i, &out))
     if (out.size() > kLimit) return out + "…'";
-    const size_t length = printable_length(foreign.substr(i));
-    if (length > 0) {
-      out += foreign.substr(i, length);
-      i += length;
-      continue;
-    }
-    const auto c = static_cast<unsigned char>(foreign[i++]);
-    out += c == '\n' ? std::string("\\n") : fmt::format("\\x{:02x}", c);
-  }
   return out + "'";
+}
+
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size();) append_printable(text, &i, &out);
+  return out;
 }
 
 std::string errno_text() { return std::system_category().message(errno); }

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,7 +15,16 @@ enum class LogLevel { kError, kWarn, kInfo, kDebug };
 std::optional<LogLevel> log_level_from_name(std::string_view name);
 void set_log_level(LogLevel level);
 LogLevel log_level();
-// Writes one record if its level is enabled. Never the text of a prompt or an answer.
+// Now, as 2026-11-30T10:15:20.123Z.
+std::string utc_now_text();
+enum class LogFormat { kText, kJson };  // "…Z level text", or one JSON object a line
+void set_log_format(LogFormat format);
+// Where finished lines go instead of stderr; none: to stderr again. It is called by one thread at a
+// time and must not log.
+using LogSink = std::function<void(LogLevel level, std::string_view line)>;
+void set_log_sink(LogSink sink);
+// Writes one record if its level is enabled: one line, whatever is in `text`. Never the text of
+// a prompt or an answer.
 void log_line(LogLevel level, std::string_view text);
 
 template <typename... Args>

@@ -49,6 +49,7 @@ Engine::Engine(package::PreparedModel model, const EngineOptions& options)
     prefixes_.emplace(runner_.rank(), runner_.pages(), runner_.rows(),
                       runner_.memory_plan().snapshots);
   stats_.pages_total = runner_.pages().capacity();
+  stats_.rows_total = runner_.rows().capacity();
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -124,6 +125,33 @@ EngineStats Engine::stats() const {
   return stats;
 }
 
+std::vector<RunningRow> Engine::running_rows() const {
+  const std::lock_guard lock(wake_->mutex);
+  return running_rows_;
+}
+
+// Under the mutex, on the engine thread: what the gauges show until the next step boundary.
+void Engine::publish() {
+  const BlockPool& pages = runner_.pages();
+  stats_.pages_used = pages_used();
+  if (prefixes_) stats_.prefixes = prefixes_->stats();
+  // Every block of the tree that a sequence holds too has a second reference.
+  const uint32_t idle =
+      prefixes_ ? stats_.prefixes.pages - std::min(stats_.prefixes.pages, pages.shared()) : 0;
+  stats_.pages_cached = idle;
+  stats_.pages_active = pages.used() - std::min(idle, pages.used());
+  stats_.rows_active = stats_.prefilling = 0;
+  running_rows_.clear();
+  for (const auto& a : active_) {
+    if (!a || !a->memory) continue;
+    const uint32_t read = std::min(a->memory->computed(), a->n_prompt);
+    ++stats_.rows_active;
+    stats_.prefilling += a->n_generated() == 0 ? 1 : 0;
+    running_rows_.push_back({a->arrival + 1, a->n_prompt, a->hit.tokens, read, a->n_generated(),
+                             a->max_tokens, a->submitted});
+  }
+}
+
 // Under the mutex. Counts places, not what waits alone: requests on their way from the inbox to
 // their row, or held back by pages, must not open the queue.
 bool Engine::queue_full() const {
@@ -163,6 +191,7 @@ void Engine::loop() {
 // Waits for something to do and takes new requests in. False: leave.
 bool Engine::collect() {
   std::unique_lock lock(wake_->mutex);
+  publish();
   const bool idle = active_.empty() && waiting_.empty();
   if (idle)
     wake_->changed.wait(lock, [this] { return quitting_ || wake_->nudged || !inbox_.empty(); });
@@ -219,6 +248,7 @@ void Engine::admit(std::unique_ptr<Active> taken) {
     --stats_.waiting;
     ++stats_.running;
     stats_.cached_prompt_tokens += a.hit.tokens;
+    if (prefixes_) stats_.queried_prompt_tokens += a.n_prompt;
   }
   active_.push_back(std::move(taken));
   guarded(a, [&a] {
@@ -320,19 +350,22 @@ void Engine::run_step() {
   }
   const Clock::time_point begin = Clock::now();
   runner_.step(entries);
-  pace_.record(decode_rows, static_cast<uint32_t>(prompt_rows),
-               std::chrono::duration<double>(Clock::now() - begin).count());
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  pace_.record(decode_rows, static_cast<uint32_t>(prompt_rows), seconds);
   for (const auto& a : active_) keep_prefix(*a);
 
   const std::span<const int32_t> ids = draw(drawing);
   {
     const std::lock_guard lock(wake_->mutex);
     ++stats_.steps;
+    const StepKind kind = prompt_rows == 0   ? StepKind::kDecode
+                          : decode_rows == 0 ? StepKind::kPrefill
+                                             : StepKind::kMixed;
+    stats_.step_seconds[static_cast<size_t>(kind)].record(seconds);
     stats_.prompt_tokens += prompt_rows;
     stats_.generated_tokens +=
         static_cast<uint64_t>(std::ranges::count_if(ids, [](int32_t id) { return id >= 0; }));
-    stats_.pages_used = pages_used();
-    if (prefixes_) stats_.prefixes = prefixes_->stats();
+    publish();
   }
   for (size_t i = 0; i < drawing.size(); ++i)
     guarded(*drawing[i], [&] { advance(*drawing[i], ids[i]); });
@@ -424,7 +457,7 @@ void Engine::finish(Active& a, FinishReason reason, int32_t stop_id, std::string
   {  // Before the event: who has seen it finds its place free.
     const std::lock_guard lock(wake_->mutex);
     --(running ? stats_.running : stats_.waiting);
-    stats_.pages_used = pages_used();
+    publish();
   }
   try {
     if (a.request.on_event) a.request.on_event(event);

@@ -14,6 +14,7 @@
 #include "package/prepared.h"
 #include "runtime/active.h"
 #include "runtime/cache/prefix_tree.h"
+#include "runtime/engine_stats.h"
 #include "runtime/request.h"
 #include "runtime/scheduler.h"
 #include "runtime/step.h"
@@ -31,17 +32,6 @@ struct EngineOptions {
   uint32_t snapshot_interval = 1024;  // prompt tokens between snapshots of recurrent state
   std::chrono::milliseconds pending_timeout{30'000};  // 0: a request may wait for ever
   std::optional<MemoryPlan> plan;  // made by plan_before_loading; absent: made now
-};
-
-// Counters for health, metrics and the dashboard. A snapshot.
-struct EngineStats {
-  uint32_t running = 0, waiting = 0;
-  uint64_t steps = 0, prompt_tokens = 0, generated_tokens = 0;
-  uint64_t cached_prompt_tokens = 0;         // of prompts, not computed
-  uint32_t pages_used = 0, pages_total = 0;  // used: by running sequences, shared ones by each
-  PrefixTree::Stats prefixes;
-  bool queue_full = false;  // submit() would answer kQueueFull
-  bool failed = false;
 };
 
 enum class Admission { kAccepted, kQueueFull, kStopping, kFailed };
@@ -79,6 +69,7 @@ class Engine {
 
   const package::PreparedModel& model() const { return model_; }
   const MemoryPlan& memory_plan() const { return runner_.memory_plan(); }
+  uint32_t max_pending() const { return options_.max_pending; }
   uint32_t max_context() const { return runner_.memory_plan().max_context; }
   bool keeps_prefixes() const { return options_.prefix_reuse; }
   std::string_view device_name() { return runner_.backend().name(); }
@@ -89,6 +80,8 @@ class Engine {
   // request ends before, then its tokens, the last one exactly once.
   Admission submit(Request request, Ticket* ticket);
   EngineStats stats() const;
+  // As of the last step boundary, in order of admission.
+  std::vector<RunningRow> running_rows() const;
 
   // No new requests from now on; returns when every last event was delivered or the deadline
   // passes. True if everything ended by itself.
@@ -108,6 +101,7 @@ class Engine {
   void run_step();
   bool queue_full() const;
   uint32_t pages_used() const;
+  void publish();
   template <typename Work>
   void guarded(Active& a, Work work);
   std::span<const int32_t> draw(std::span<Active* const> drawing);
@@ -138,6 +132,7 @@ class Engine {
   std::deque<std::unique_ptr<Active>> inbox_;
   EngineStats stats_;
   uint64_t arrivals_ = 0;
+  std::vector<RunningRow> running_rows_;
   uint64_t unfinished_ = 0;  // accepted requests whose last event is not delivered yet
   bool stopping_ = false;    // no new requests
   bool quitting_ = false;    // cancel everything and leave

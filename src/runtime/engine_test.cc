@@ -763,6 +763,46 @@ TEST(Engine, B016_ShortTurnsHitWhatWasSaidBefore) {
   expect_nothing_left(engine);
 }
 
+TEST(Engine, TellsWhatItsPagesRowsAndStepsAreFor) {
+  Engine engine(test::toy_model(), kOptions);
+  const Ids prompt = successors(5, 30);
+  start(engine, greedy(prompt, 3)).wait();
+  const EngineStats idle = engine.stats();
+  EXPECT_EQ(idle.pages_active, 0u);
+  EXPECT_EQ(idle.pages_cached, idle.prefixes.pages);
+  EXPECT_GE(idle.pages_cached, 3u);
+  EXPECT_EQ(idle.rows_active, 0u);
+  EXPECT_TRUE(engine.running_rows().empty());
+
+  std::vector<RunningRow> rows;
+  EngineStats during;
+  Recorder second = start(engine, greedy(prompt, 3), nullptr, [&](const Event& event) {
+    if (event.finished || !rows.empty()) return;
+    rows = engine.running_rows();
+    during = engine.stats();
+  });
+  second.wait();
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].number, 2u);
+  EXPECT_EQ(rows[0].prompt_tokens, 30u);
+  EXPECT_EQ(rows[0].cached_tokens, 24u);
+  EXPECT_EQ(rows[0].read_tokens, 30u);
+  EXPECT_EQ(rows[0].max_tokens, 3u);
+  EXPECT_EQ(during.pages_active, during.pages_used)
+      << "one sequence shares with nobody but the tree";
+  EXPECT_EQ(during.rows_active, 1u);
+  EXPECT_LE(during.pages_active + during.pages_cached, during.pages_total);
+
+  const EngineStats after = engine.stats();
+  EXPECT_EQ(after.queried_prompt_tokens, 60u);
+  uint64_t steps = 0;
+  for (const Histogram& h : after.step_seconds) steps += h.count();
+  EXPECT_EQ(steps, after.steps);
+  // Each answer's first token comes with its prompt, and the two others with steps of their own.
+  EXPECT_EQ(after.step_seconds[static_cast<size_t>(StepKind::kDecode)].count(), 4u);
+  EXPECT_EQ(after.step_seconds[static_cast<size_t>(StepKind::kMixed)].count(), 0u);
+}
+
 TEST(Engine, KeepsNoPrefixesWhereItShallNot) {
   EngineOptions options = kOptions;
   options.prefix_reuse = false;

@@ -89,8 +89,9 @@ enum class PrefixMiss {
   kNoSnapshot,  // more is known, but there is no frontier to go on from
   kEvicted,     // there was a frontier further on, and it had to go
   kSalt,        // more is known under another salt
-  kDisabled,    // the engine keeps no prefixes
+  kDisabled,    // the engine keeps no prefixes; stays the last
 };
+inline constexpr size_t kPrefixMisses = static_cast<size_t>(PrefixMiss::kDisabled) + 1;
 std::string_view prefix_miss_text(PrefixMiss miss);
 struct Usage;
 // As the log names it: the same, but "diverged@N" with the first token that differs.

@@ -63,6 +63,8 @@ const App::Route App::kRoutes[] = {
     {"GET", "/live", &App::live, Entry::kProbe},
     {"GET", "/ready", &App::ready, Entry::kProbe},
     {"GET", "/version", &App::version, Entry::kProbe},
+    {"GET", "/metrics", &App::metrics, Entry::kMetrics},
+    {"GET", "/v1/flare/status", &App::status},
     {"GET", "/v1/models", &App::list_models},
     {"GET", "/v1/models/", &App::show_model},
     {"POST", "/v1/chat/completions", &App::chat},
@@ -77,15 +79,42 @@ void App::handle(http::Request request, std::shared_ptr<http::Exchange> exchange
   try {
     dispatch(request, exchange);
   } catch (const ApiError& error) {
+    count_rejection(*exchange, error);
     respond_error(*exchange, error);
   } catch (const std::exception& defect) {
     log_error("{} {}: {}", request.method, quote(request.path), defect.what());
-    respond_error(*exchange,
-                  {500, "internal_error", "an internal error; the log has the details", {}});
+    const ApiError error{500, "internal_error", "an internal error; the log has the details", {}};
+    count_rejection(*exchange, error);
+    respond_error(*exchange, error);
   }
 }
 
+// A request that generates nothing because it ended here.
+void App::count_rejection(const http::Exchange& exchange, const ApiError& error) {
+  const auto api = observe::api_of_path(exchange.request_path());
+  if (!api) return;
+  observe::RequestRecord record;
+  record.api = *api;
+  record.id = exchange.request_id();
+  record.status = error.status;
+  record.error_code = error.code;
+  record.outcome = observe::Outcome::kRejected;
+  observer_.rejected(record);
+}
+
+// Under the path that a route is declared with, since a client's can be anything. Scrapes leave no
+// trace (serving.md S13.1).
+void App::count_response(std::string_view path, int status) {
+  std::string_view label = "other";
+  for (const Route& route : kRoutes) {
+    const bool takes_tail = route.path.ends_with('/') && route.path.size() > 1;
+    if (path == route.path || (takes_tail && path.starts_with(route.path))) label = route.path;
+  }
+  if (label != "/metrics") observer_.metrics().responded(label, status);
+}
+
 void App::open(Service& service) {
+  service.set_observer(&observer_);
   opened_unix_ = std::time(nullptr);
   service_ = &service;
 }
@@ -131,7 +160,9 @@ http::Hooks App::hooks() {
           [](const http::Request& request, int status, std::string_view code, std::string message) {
             return error_answer(request.path, request.id,
                                 {status, std::string(code), std::move(message), {}});
-          }};
+          },
+      .responded = [this](std::string_view path, int status) { count_response(path, status); },
+      .connections_changed = [this](uint32_t open) { observer_.metrics().connections(open); }};
 }
 
 std::optional<http::Answer> App::judge(http::Request* request) {
@@ -191,6 +222,42 @@ void App::ready(const Call& call) {
 void App::version(const Call& call) {
   respond_json(*call.exchange, Json::object({{"name", "flare"}, {"version", kVersion}}));
 }
+
+observe::Scrape App::scrape() const {
+  observe::Scrape scrape{.counts = observer_.metrics().counts(),
+                         .process = observe::read_process_facts(),
+                         .aliases = options_.metric_aliases};
+  if (Service* service = service_) {
+    scrape.engine = service->engine().stats();
+    scrape.memory = service->engine().memory_plan();
+    scrape.model = served_names().front();
+  }
+  return scrape;
+}
+
+observe::Overview App::overview() const {
+  observe::Overview overview;
+  overview.numbers = scrape();
+  overview.now = std::chrono::steady_clock::now();
+  overview.latency = observer_.recent_latency();
+  overview.trouble = observer_.recent_trouble();
+  Service* service = service_;
+  if (!service) return overview;
+  runtime::Engine& engine = service->engine();
+  overview.phase = overview.numbers.engine->failed ? observe::Phase::kFailed
+                   : draining_                     ? observe::Phase::kDraining
+                                                   : observe::Phase::kReady;
+  overview.device = engine.device_name();
+  overview.max_pending = engine.max_pending();
+  overview.rows = engine.running_rows();
+  return overview;
+}
+
+void App::metrics(const Call& call) {
+  call.exchange->respond(200, observe::kExpositionType, observe::exposition(scrape()));
+}
+
+void App::status(const Call& call) { respond_json(*call.exchange, status_json(overview())); }
 
 std::vector<std::string> App::served_names() const {
   if (!options_.model_ids.empty()) return options_.model_ids;

@@ -10,7 +10,9 @@
 
 #include "server/access/access.h"
 #include "server/api/call.h"
+#include "server/api/errors.h"
 #include "server/http/http.h"
+#include "server/observe/overview.h"
 #include "server/service/service.h"
 
 namespace flare::server {
@@ -20,14 +22,16 @@ struct AppOptions {
   bool any_model = false;              // every `model` is taken
   bool strict_fields = false;          // unknown field names are errors
   bool metrics_public = false;         // /metrics needs no key
+  bool metric_aliases = true;          // metrics under the names of others too
   bool share_cache = false;            // callers with different keys share cached prefixes
 };
 
 // Answers requests; any thread. Before open() it serves probes and says model_loading.
 class App {
  public:
-  App(AppOptions options, std::shared_ptr<const Access> access)
-      : options_(std::move(options)), access_(std::move(access)) {}
+  // The observer outlives the app.
+  App(AppOptions options, std::shared_ptr<const Access> access, observe::Observer& observer)
+      : options_(std::move(options)), observer_(observer), access_(std::move(access)) {}
 
   // Must not throw (the contract of http::Handler).
   void handle(http::Request request, std::shared_ptr<http::Exchange> exchange);
@@ -40,6 +44,8 @@ class App {
   void open(Service& service);
   // From now on generating endpoints and /ready answer server_draining.
   void drain() { draining_ = true; }
+  // What an operator sees now; any thread.
+  observe::Overview overview() const;
 
  private:
   // Who may use a route, and where its handler runs.
@@ -66,6 +72,8 @@ class App {
   void live(const Call& call);
   void ready(const Call& call);
   void version(const Call& call);
+  void metrics(const Call& call);
+  void status(const Call& call);
   void list_models(const Call& call);
   void show_model(const Call& call);
   void chat(const Call& call);
@@ -84,8 +92,12 @@ class App {
   // The name to echo. Throws model_not_found.
   std::string chosen_model(const Json& body) const;
   Json model_json(const std::string& name) const;
+  observe::Scrape scrape() const;
+  void count_response(std::string_view path, int status);
+  void count_rejection(const http::Exchange& exchange, const ApiError& error);
 
   const AppOptions options_;
+  observe::Observer& observer_;
   std::atomic<std::shared_ptr<const Access>> access_;
   std::atomic<Service*> service_{nullptr};
   std::atomic<int64_t> opened_unix_{0};

@@ -36,14 +36,16 @@ std::byte* BlockPool::acquire() {
 }
 
 void BlockPool::retain(std::byte* block) {
-  FLARE_ASSERT(references_[index_of(block)] > 0);
-  ++references_[index_of(block)];
+  const uint32_t index = index_of(block);
+  FLARE_ASSERT(references_[index] > 0);
+  if (++references_[index] == 2) ++shared_;
 }
 
 void BlockPool::release(std::byte* block) {
   const uint32_t index = index_of(block);
   FLARE_ASSERT(references_[index] > 0);
-  if (--references_[index] > 0) return;
+  if (--references_[index] == 1) --shared_;
+  if (references_[index] > 0) return;
   free_.push_back(index);
   --used_;
 }

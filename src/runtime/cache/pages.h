@@ -17,6 +17,7 @@ class BlockPool {
 
   uint32_t capacity() const { return n_blocks_; }
   uint32_t used() const { return used_; }
+  uint32_t shared() const { return shared_; }  // blocks with several references
   uint32_t available() const { return n_blocks_ - used_; }
   uint64_t block_bytes() const { return block_bytes_; }
   // A block with undefined contents, reference count 1. The caller has checked available().
@@ -31,6 +32,7 @@ class BlockPool {
   uint64_t block_bytes_;
   uint32_t n_blocks_;
   uint32_t used_ = 0;
+  uint32_t shared_ = 0;
   uint32_t backed_ = 0;  // blocks [0, backed_) have been handed out before
   std::unique_ptr<kernel::Range> range_;
   std::vector<uint32_t> references_;

@@ -53,10 +53,13 @@ TEST_F(Blocks, ReusesWhatCameBack) {
 TEST_F(Blocks, KeepsABlockUntilItsLastReferenceGoes) {
   BlockPool pool(*backend_, 64, 1);
   std::byte* block = pool.acquire();
+  EXPECT_EQ(pool.shared(), 0u);
   pool.retain(block);
   pool.retain(block);
+  EXPECT_EQ(pool.shared(), 1u);
   pool.release(block);
   pool.release(block);
+  EXPECT_EQ(pool.shared(), 0u);
   EXPECT_EQ(pool.used(), 1u);
   pool.release(block);
   EXPECT_EQ(pool.used(), 0u);

@@ -42,6 +42,39 @@ std::optional<ApiError> error_of(const TextEvent& event) {
 
 }  // namespace
 
+// What the observer is told of the request, whatever becomes of it.
+void Generation::observe(Service& service, const std::vector<Run>& runs) {
+  const auto api = observe::api_of_path(setup_.exchange->request_path());
+  if (!api || !service.observer()) return;
+  observation_ = std::make_shared<observe::Observation>(
+      service.observer(), *api, setup_.exchange->request_id(), setup_.exchange->arrived());
+  observe::RequestRecord& record = observation_->record();
+  record.model = service.model_name();
+  record.stream = setup_.stream;
+  record.n_choices = static_cast<uint32_t>(choices_.size());
+  record.seed = static_cast<int64_t>(runs.front().settings.sampling.seed);
+  record.tool_format = service.engine().model().frontend.tool_format;
+}
+
+// Before the event's hook: who has the answer finds it counted.
+void Generation::note(size_t choice, const TextEvent& event) {
+  if (!observation_) return;
+  observe::RequestRecord& record = observation_->record();
+  observation_->tokens(choice, event.tokens.size());
+  for (const frontend::OutputEvent& delta : event.deltas) {
+    if (delta.kind == frontend::OutputEvent::Kind::kCallStart) ++record.cut_tool_calls;
+    if (delta.kind != frontend::OutputEvent::Kind::kCallEnd) continue;
+    --record.cut_tool_calls;
+    ++record.tool_calls;
+  }
+  if (!event.finished) return;
+  const bool shares = choice > 0 && choices_[choice].run == choices_[choice - 1].run;
+  observation_->choice_ended(!shares, event.usage, event.timings);
+  record.reasoning_tokens += event.reasoning_tokens;
+  if (event.finished == FinishReason::kDeadEnd) ++record.dead_ends;
+  if (choice == 0) record.finish = finish_reason_text(event);
+}
+
 void Generation::start(Service& service, std::vector<Run> runs) {
   std::vector<runtime::Ticket> tickets;
   {
@@ -49,6 +82,7 @@ void Generation::start(Service& service, std::vector<Run> runs) {
     for (size_t run = 0; run < runs.size(); ++run)
       for (int i = 0; i < runs[run].n; ++i) choices_.push_back({.run = run});
     tickets.resize(choices_.size());
+    observe(service, runs);
     size_t index = 0;
     for (Run& run : runs)
       for (int i = 0; i < run.n; ++i, ++index) {
@@ -68,9 +102,11 @@ void Generation::start(Service& service, std::vector<Run> runs) {
         for (const runtime::Ticket& ticket : tickets) ticket.cancel();
         throw admission_error(admission);
       }
+    if (observation_) observation_->accepted();
     if (setup_.stream) setup_.exchange->offer_stream(setup_.headers, setup_.ping);
   }
-  setup_.exchange->on_disconnect([tickets = std::move(tickets)] {
+  setup_.exchange->on_disconnect([tickets = std::move(tickets), observation = observation_] {
+    if (observation) observation->client_left();
     for (const runtime::Ticket& ticket : tickets) ticket.cancel();
   });
 }
@@ -78,12 +114,14 @@ void Generation::start(Service& service, std::vector<Run> runs) {
 void Generation::take(size_t choice, const TextEvent& event) {
   const std::lock_guard lock(mutex_);
   if (over_) return;
+  note(choice, event);
   if (const auto error = error_of(event)) return fail(*error);
   open();
   if (event.finished) choices_[choice].last = event;
   on_event(choice, event);
   if (!event.finished || ++n_finished_ < choices_.size()) return;
   over_ = true;
+  if (observation_) observation_->finish(observe::Outcome::kCompleted);
   on_complete();
   if (setup_.stream) setup_.exchange->end();
 }
@@ -98,6 +136,16 @@ void Generation::open() {
 // Other choices may still run: their later events are dropped.
 void Generation::fail(const ApiError& error) {
   over_ = true;
+  if (observation_) {
+    observe::RequestRecord& record = observation_->record();
+    const bool left = observation_->has_client_left();
+    if (!left) record.error_code = error.code;
+    if (!opened_) record.status = left ? 0 : error.status;
+    const bool late = error.code == "queue_timeout" || error.code == "deadline_exceeded";
+    observation_->finish(left   ? observe::Outcome::kCancelled
+                         : late ? observe::Outcome::kTimedOut
+                                : observe::Outcome::kFailed);
+  }
   if (!opened_ && respond_error(*setup_.exchange, error)) return;
   if (!setup_.stream) return;  // the client has left
   open();

@@ -79,10 +79,13 @@ class Generation : public std::enable_shared_from_this<Generation> {
     std::optional<TextEvent> last;
   };
   void take(size_t choice, const TextEvent& event);
+  void observe(Service& service, const std::vector<Run>& runs);
+  void note(size_t choice, const TextEvent& event);
   void open();
   void fail(const ApiError& error);
 
   const Setup setup_;
+  std::shared_ptr<observe::Observation> observation_;  // set by start(); may be null
   std::mutex mutex_;  // guards the rest, and is held while a hook runs
   std::vector<Choice> choices_;
   size_t n_finished_ = 0;

@@ -50,6 +50,10 @@ class Exchange {
   virtual const std::string& request_path() const = 0;
   // The salt of cached prefixes where the request names none; empty where callers share them.
   virtual const std::string& cache_salt() const = 0;
+  // When the request was complete.
+  virtual std::chrono::steady_clock::time_point arrived() const {
+    return std::chrono::steady_clock::now();
+  }
   // A complete response. False if there is one already or a stream has begun; then nothing is sent.
   virtual bool respond(int status, std::string_view content_type, std::string body,
                        Headers headers = {}) = 0;
@@ -76,6 +80,9 @@ struct Hooks {
   // The form of the transport's own refusals. The request may lack what was never read.
   std::function<Answer(const Request&, int status, std::string_view code, std::string message)>
       refusal;
+  // A response begins; the path is the client's. May be absent, as the next.
+  std::function<void(std::string_view path, int status)> responded;
+  std::function<void(uint32_t open)> connections_changed;
 };
 
 struct Options {

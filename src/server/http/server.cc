@@ -115,6 +115,7 @@ class ExchangeImpl : public Exchange, public std::enable_shared_from_this<Exchan
         id_(request.id),
         path_(request.path),
         salt_(request.cache_salt) {}
+  std::chrono::steady_clock::time_point arrived() const override { return arrived_; }
 
   const std::string& request_id() const override { return id_; }
   const std::string& request_path() const override { return path_; }
@@ -234,6 +235,7 @@ class ExchangeImpl : public Exchange, public std::enable_shared_from_this<Exchan
     return std::exchange(on_gone_, {});
   }
 
+  const std::chrono::steady_clock::time_point arrived_ = std::chrono::steady_clock::now();
   asio::io_context& ioc_;
   asio::steady_timer timer_;  // IO thread
   const uint64_t max_unread_;
@@ -292,6 +294,7 @@ struct Server::Impl {
   std::thread io_thread;
 
   void listen();
+  void count_connections(uint32_t open);
   asio::awaitable<void> accept_loop();
   asio::awaitable<void> session(tcp::socket socket);
   asio::awaitable<bool> serve_one(beast::tcp_stream& stream, beast::flat_buffer& buffer);
@@ -348,9 +351,15 @@ asio::awaitable<void> Server::Impl::accept_loop() {
     if (connections >= options.max_connections) continue;  // closes the socket
     socket.set_option(tcp::no_delay(true), ec);
     socket.non_blocking(true, ec);
-    ++connections;
-    asio::co_spawn(ioc, session(std::move(socket)), [this](std::exception_ptr) { --connections; });
+    count_connections(connections + 1);
+    asio::co_spawn(ioc, session(std::move(socket)),
+                   [this](std::exception_ptr) { count_connections(connections - 1); });
   }
+}
+
+void Server::Impl::count_connections(uint32_t open) {
+  connections = open;
+  if (hooks.connections_changed) hooks.connections_changed(open);
 }
 
 asio::awaitable<void> Server::Impl::session(tcp::socket socket) {
@@ -383,6 +392,7 @@ asio::awaitable<void> Server::Impl::linger(beast::tcp_stream& stream, beast::fla
 // Returns `keep_alive`.
 asio::awaitable<bool> Server::Impl::answer_now(beast::tcp_stream& stream, const Request& request,
                                                const Answer& answer, bool keep_alive) {
+  if (hooks.responded) hooks.responded(request.path, answer.status);
   co_await write_all(stream, answer_text(request, answer, keep_alive));
   co_return keep_alive;
 }
@@ -577,6 +587,7 @@ asio::awaitable<bool> Server::Impl::answer(beast::tcp_stream& stream, beast::fla
     const auto limit = first_ping ? *first_ping - now : std::chrono::nanoseconds(1h);
     if (output.gone || !co_await wait_output(stream, buffer, exchange, limit)) co_return false;
   }
+  if (hooks.responded) hooks.responded(exchange.request_path(), exchange.status());
   bhttp::response<bhttp::empty_body> header{static_cast<bhttp::status>(exchange.status()),
                                             reply.http_version};
   header.set(bhttp::field::server, beast::string_view(kServerName.data(), kServerName.size()));

@@ -20,6 +20,7 @@
 #include "frontend/template/template.h"
 #include "frontend/tokenizer/tokenizer.h"
 #include "runtime/engine.h"
+#include "server/observe/observer.h"
 
 namespace flare::server {
 
@@ -93,6 +94,9 @@ class Service {
   explicit Service(runtime::Engine& engine);
 
   runtime::Engine& engine() { return engine_; }
+  // Who is told of requests; null: nobody. It outlives the service.
+  void set_observer(observe::Observer* observer) { observer_ = observer; }
+  observe::Observer* observer() const { return observer_; }
   const std::string& model_name() const { return engine_.model().name; }
   bool has_tokenizer() const { return tokenizer_.has_value(); }
   bool has_template() const { return template_.has_value(); }
@@ -141,6 +145,7 @@ class Service {
   std::shared_ptr<const std::vector<uint32_t>> dry_breakers() const;
 
   runtime::Engine& engine_;
+  observe::Observer* observer_ = nullptr;
   std::optional<frontend::Tokenizer> tokenizer_;
   std::optional<frontend::Template> template_;
   std::optional<frontend::Template> tool_template_;
