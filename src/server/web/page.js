@@ -45,6 +45,7 @@ function showHint() {
 function notice(text) {
   $("#notice").hidden = !text;
   $("#notice p").textContent = text ?? "";
+  if (text) announce(text);
 }
 
 function setState(state, label) {

@@ -56,7 +56,7 @@ export class Settings {
 
   addField([name, label, min, max, step]) {
     const input = h("input", {type: "number", id: "s-" + name, min, max, step, inputmode: step === 1 ? "numeric" : "decimal", "aria-describedby": "e-" + name});
-    const error = h("span", {id: "e-" + name, class: "error", role: "alert", hidden: true});
+    const error = h("span", {id: "e-" + name, class: "error", hidden: true});
     const box = h("div", {class: "field"}, h("label", {for: "s-" + name}, label), input, error);
     input.addEventListener("input", () => {
       const good = input.validity.valid;

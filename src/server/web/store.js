@@ -29,11 +29,13 @@ async function transact(mode, work) {
     const transaction = db.transaction(["heads", "bodies"], mode);
     let result;
     transaction.oncomplete = () => resolve(result?.result ?? result);
-    transaction.onabort = () => {
-      const {error} = transaction;
-      reject(error?.name === "QuotaExceededError" ? new FullError("The browser gives this page no more space.") : error);
-    };
-    result = work(transaction.objectStore("heads"), transaction.objectStore("bodies"));
+    const fail = error => reject(error?.name === "QuotaExceededError" ? new FullError("The browser gives this page no more space.") : error);
+    transaction.onabort = () => fail(transaction.error);
+    try {
+      result = work(transaction.objectStore("heads"), transaction.objectStore("bodies"));
+    } catch (error) {
+      fail(error);
+    }
   });
 }
 
