@@ -11,11 +11,10 @@
 #include "server/api/errors.h"
 #include "server/api/fields.h"
 #include "server/api/native/completion.h"
+#include "server/api/native/props.h"
 #include "server/api/native/tokens.h"
 #include "server/api/openai/chat.h"
 #include "server/api/openai/completions.h"
-#include "server/api/native/props.h"
-#include "server/api/openai/chat.h"
 #include "server/web/web.h"
 
 namespace flare::server {

@@ -6,17 +6,18 @@ import {messages} from "./conversation.js";
 const TITLES = {
   network: "The server cannot be reached.",
   cut: "The connection broke.",
-  server_overloaded: "The server is busy.",
+  server_overloaded: "The server is busy. Try again in a moment.",
   queue_timeout: "The server is busy.",
-  model_loading: "The model is still loading.",
+  model_loading: "The model is still loading. Try again in a moment.",
   server_draining: "The server is shutting down.",
-  vision_unavailable: "This model cannot see images.",
+  vision_unavailable: "This model reads text only and cannot see images.",
   context_length_exceeded: "This conversation is longer than the model can read.",
   invalid_api_key: "The server does not take this key.",
   engine_failed: "The server's engine has failed.",
   internal_error: "Something broke inside the server.",
 };
-const SPEAKS_FOR_ITSELF = ["network", "cut"];
+// Codes whose title says all that a person needs.
+const SPEAKS_FOR_ITSELF = ["network", "cut", "server_overloaded", "model_loading", "server_draining", "vision_unavailable", "invalid_api_key"];
 
 export function problemOf(error) {
   const code = error instanceof ApiError ? error.code : "page";

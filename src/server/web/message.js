@@ -146,7 +146,7 @@ export class MessageView {
       before.disabled = busy || place.index === 0;
       after.disabled = busy || place.index + 1 === place.count;
     }
-    const copy = add("copy", "copy", "Copy", () => copyText(node.text, copy));
+    const copy = node.text ? add("copy", "copy", "Copy", () => copyText(node.text, copy)) : null;
     if (node.role === "user") add("edit", "edit", "Edit", () => on.edit(node)).disabled = busy;
     else add("redo", "redo", "Answer again", () => on.redo(node)).disabled = busy;
     add("branch", "branch", "New chat from here", () => on.branch(node));

@@ -352,6 +352,7 @@ const actions = {
   goOn: node => run(shown, node, {goOn: true}),
   turn(node, step, what) {
     if (!talk.turn(shown, node, step)) return;
+    talk.retitle(shown);
     render();
     views.get(shown.nodes[node.parent].shown)?.focusButton(what);
     touch(shown);

@@ -28,7 +28,7 @@ async function transact(mode, work) {
   return new Promise((resolve, reject) => {
     const transaction = db.transaction(["heads", "bodies"], mode);
     let result;
-    transaction.oncomplete = () => resolve(result?.result ?? result);
+    transaction.oncomplete = () => resolve(result instanceof IDBRequest ? result.result : result);
     const fail = error => reject(error?.name === "QuotaExceededError" ? new FullError("The browser gives this page no more space.") : error);
     transaction.onabort = () => fail(transaction.error);
     try {
