@@ -363,7 +363,7 @@ class Wire(unittest.TestCase):
 
     def token_ids(self, text):
         listed = subprocess.run([FLARE, "tokenize", NANO, "--text", text, "--json"], check=True, capture_output=True)
-        return json.loads(listed.stdout)["ids"]
+        return json.loads(listed.stdout)["result"]["ids"]
 
     def greedy(self, **fields):
         status, _, body = self.server.chat(messages=USER, temperature=0, **fields)
@@ -408,8 +408,8 @@ class Wire(unittest.TestCase):
             self.assertEqual(body["choices"][0]["message"]["content"], free, fields)
         # The likeliest id goes, or what repeats itself does.
         self.assertNotEqual(self.greedy(repetition_penalty=5, repeat_last_n=-1), free)
-        _, _, body = self.server.chat(messages=USER, temperature=1, top_k=2, xtc_probability=1, xtc_threshold=0,
-                                      max_tokens=20)
+        _, _, body = self.server.chat(messages=USER, temperature=1, top_k=2, top_p=1, min_p=0, xtc_probability=1,
+                                      xtc_threshold=0, max_tokens=20)
         self.assertNotEqual(body["choices"][0]["message"]["content"][:10], free[:10])
         _, _, body = self.server.chat(messages=USER, temperature=1, typical_p=0.5, dry_multiplier=0.8, max_tokens=20,
                                       frequency_penalty=1, presence_penalty=1)
