@@ -68,10 +68,6 @@ class Error : public std::exception {
 // Text from outside, fit for a one-line message: escaped, at most 80 characters.
 std::string quote(std::string_view foreign);
 
-// Text that may hold foreign parts as one printable line: control characters, and what is no UTF-8,
-// are escaped.
-std::string one_line(std::string_view text);
-
 // The system's words for the current errno, such as "No such file or directory".
 std::string errno_text();
 

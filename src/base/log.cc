@@ -9,7 +9,7 @@
 #include <mutex>
 #include <utility>
 
-#include "base/error.h"
+#include "base/one_line.h"
 
 namespace flare {
 namespace {

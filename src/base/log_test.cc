@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json/json.h"
+#include "base/one_line.h"
 
 namespace flare {
 namespace {

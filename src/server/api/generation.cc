@@ -43,7 +43,7 @@ std::optional<ApiError> error_of(const TextEvent& event) {
 }  // namespace
 
 // What the observer is told of the request, whatever becomes of it.
-void Generation::observe(Service& service, const std::vector<Run>& runs) {
+void Generation::begin_observation(Service& service, const std::vector<Run>& runs) {
   const auto api = observe::api_of_path(setup_.exchange->request_path());
   if (!api || !service.observer()) return;
   observation_ = std::make_shared<observe::Observation>(
@@ -82,7 +82,7 @@ void Generation::start(Service& service, std::vector<Run> runs) {
     for (size_t run = 0; run < runs.size(); ++run)
       for (int i = 0; i < runs[run].n; ++i) choices_.push_back({.run = run});
     tickets.resize(choices_.size());
-    observe(service, runs);
+    begin_observation(service, runs);
     size_t index = 0;
     for (Run& run : runs)
       for (int i = 0; i < run.n; ++i, ++index) {

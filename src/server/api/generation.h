@@ -79,7 +79,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
     std::optional<TextEvent> last;
   };
   void take(size_t choice, const TextEvent& event);
-  void observe(Service& service, const std::vector<Run>& runs);
+  void begin_observation(Service& service, const std::vector<Run>& runs);
   void note(size_t choice, const TextEvent& event);
   void open();
   void fail(const ApiError& error);
