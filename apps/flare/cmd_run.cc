@@ -41,6 +41,7 @@ struct RunFlags {
   bool share_cache = false;
   bool any_model = false;
   bool strict_fields = false;
+  bool web = true;
 };
 
 bool is_loopback(std::string_view host) {
@@ -175,7 +176,8 @@ int run(RunFlags& flags, const CommonFlags& common) {
                    .strict_fields = flags.strict_fields,
                    .metrics_public = flags.metrics_public,
                    .metric_aliases = flags.metric_aliases,
-                   .share_cache = flags.share_cache},
+                   .share_cache = flags.share_cache,
+                   .web = flags.web},
                   std::move(access), observer);
   std::unique_ptr<runtime::Engine> engine;
   std::optional<server::Service> service;
@@ -255,6 +257,9 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag("--any-model", flags->any_model, "take every model name")->group("Serving");
   app.add_flag("--strict-fields", flags->strict_fields, "refuse unknown request fields")
+      ->group("Serving");
+  app.add_flag_callback(
+         "--no-web", [flags] { flags->web = false; }, "serve no chat page at /")
       ->group("Serving");
   add("--max-pending", flags->queue.max_pending, "waiting requests (64)", "N")
       ->check(CLI::Range(0, 1000000).description(""));

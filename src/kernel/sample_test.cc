@@ -134,41 +134,81 @@ TEST(Sample, PenaltiesSeeTheirPartOfTheHistory) {
   }
 }
 
-SampleParams random_params(std::mt19937& random, const std::vector<int32_t>& history,
-                           const std::vector<uint32_t>& mask, int32_t vocabulary) {
+// What rows point at.
+struct Lists {
+  std::vector<int32_t> history, banned;
+  std::vector<uint32_t> mask;
+  std::vector<LogitChange> bias, extra;
+};
+
+Lists random_lists(std::mt19937& random, int32_t vocabulary) {
+  Lists lists;
+  lists.history.resize(40);
+  for (int32_t& id : lists.history) id = static_cast<int32_t>(random() % vocabulary);
+  lists.mask.resize((vocabulary + 31) / 32);
+  for (uint32_t& word : lists.mask) word = random();
+  lists.mask[0] |= 1;
+  // Quarters keep the ties; an id outside the row is skipped.
+  for (int32_t id = 0; id <= vocabulary; ++id) {
+    const uint32_t dice = random() % 40;
+    const float value = static_cast<float>(random() % 33) / 4 - 4;
+    if (dice == 0 && id > 0) lists.banned.push_back(id);
+    if (dice == 1 || dice == 2) lists.bias.push_back({id, value});
+    if (dice == 2 || dice == 3) lists.extra.push_back({id, value + 4});
+  }
+  return lists;
+}
+
+SampleParams random_params(std::mt19937& random, const Lists& lists, int32_t vocabulary) {
   const auto one_of = [&](std::initializer_list<double> values) {
     return static_cast<float>(values.begin()[random() % values.size()]);
   };
   SampleParams p;
   p.temperature = one_of({0, 0.3, 0.8, 1, 1, 3});
-  p.top_k = static_cast<int32_t>(one_of({0, -1, 1, 2, 20, 1000}));
-  p.top_p = one_of({1, 1, 0.95, 0.5, 0.01, 0});
-  p.min_p = one_of({0, 0, 0.05, 0.5, 1});
+  p.top_k = static_cast<int32_t>(one_of({0, 0, -1, 1, 2, 20, 1000}));
+  p.top_p = one_of({1, 1, 1, 0.95, 0.5, 0.01, 0});
+  p.min_p = one_of({0, 0, 0, 0.05, 0.5, 1});
+  p.typical_p = one_of({1, 1, 1, 0.95, 0.5, 0.1, 0});
+  p.top_n_sigma = one_of({-1, -1, 0, 0.5, 1, 2.5});
+  p.xtc_probability = one_of({0, 0, 0.5, 1});
+  p.xtc_threshold = one_of({0.5, 0.1, 0.01, 0, 0.6});
   p.repetition_penalty = one_of({1, 1.1, 0.7});
   p.presence_penalty = one_of({0, 1.5, -0.5});
   p.frequency_penalty = one_of({0, 0.2});
   p.repeat_last_n = static_cast<int32_t>(one_of({-1, 0, 5, 64}));
-  p.history = history.data();
-  p.n_history = static_cast<int32_t>(history.size());
+  p.history = lists.history.data();
+  p.n_history = static_cast<int32_t>(lists.history.size());
   p.n_prompt = p.n_history / 2;
-  p.mask = random() % 3 == 0 ? mask.data() : nullptr;
+  p.mask = random() % 3 == 0 ? lists.mask.data() : nullptr;
+  p.bias = lists.bias.data();
+  p.banned = lists.banned.data();
+  p.extra = lists.extra.data();
+  if (random() % 3 == 0) p.n_bias = static_cast<int32_t>(lists.bias.size());
+  if (random() % 3 == 0) p.n_banned = static_cast<int32_t>(lists.banned.size());
+  if (random() % 3 == 0) p.n_extra = static_cast<int32_t>(lists.extra.size());
   p.id_limit = random() % 3 == 0 ? vocabulary - vocabulary / 4 : 0;
   p.seed = random() * 0x100000001ull;
   p.choice = random() % 8;
   p.position = random();
-  p.purpose = random() % 3;
   return p;
+}
+
+::testing::AssertionResult drew(int32_t got, int32_t want, const SampleParams& p) {
+  if (got == want) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure()
+         << got << " instead of " << want << " with t " << p.temperature << " k " << p.top_k
+         << " typical " << p.typical_p << " p " << p.top_p << " min " << p.min_p << " sigma "
+         << p.top_n_sigma << " xtc " << p.xtc_probability << " " << p.xtc_threshold << " rep "
+         << p.repetition_penalty << " pre " << p.presence_penalty << " freq " << p.frequency_penalty
+         << " last " << p.repeat_last_n << " bias " << p.n_bias << " banned " << p.n_banned
+         << " extra " << p.n_extra << " mask " << (p.mask != nullptr);
 }
 
 TEST(Sample, DrawsWhatTheOracleDrawsInAnyBatch) {
   std::mt19937 random(77);
   for (int32_t vocabulary : {1, 7, 33, 500, 4001}) {
-    std::vector<int32_t> history(40);
-    for (int32_t& id : history) id = static_cast<int32_t>(random() % vocabulary);
-    std::vector<uint32_t> mask((vocabulary + 31) / 32);
-    for (uint32_t& word : mask) word = random();
-    mask[0] |= 1;
-    constexpr int64_t kRows = 150;
+    const Lists lists = random_lists(random, vocabulary);
+    constexpr int64_t kRows = 400;
     Array logits(kRows, vocabulary);
     logits.randomise(random, 8);
     // Quarters make ties among the larger vocabularies.
@@ -176,20 +216,14 @@ TEST(Sample, DrawsWhatTheOracleDrawsInAnyBatch) {
       for (int64_t i = 0; i < vocabulary; ++i)
         logits.row(r)[i] = std::round(logits.row(r)[i] * 4) / 4;
     std::vector<SampleParams> params;
-    for (int64_t r = 0; r < kRows; ++r)
-      params.push_back(random_params(random, history, mask, vocabulary));
+    for (int64_t r = 0; r < kRows; ++r) params.push_back(random_params(random, lists, vocabulary));
     const std::vector<int32_t> want = expected(logits, params);
     for (Isa isa : testing::levels()) {
       for (int team : {1, 2, 3}) {
         const std::vector<int32_t> got = drawn(logits, params, isa, team);
-        for (int64_t r = 0; r < kRows; ++r) {
-          const SampleParams& p = params[r];
-          EXPECT_EQ(got[r], want[r])
-              << isa_name(isa) << " team " << team << " V " << vocabulary << " row " << r << " t "
-              << p.temperature << " k " << p.top_k << " p " << p.top_p << " min " << p.min_p
-              << " rep " << p.repetition_penalty << " pre " << p.presence_penalty << " freq "
-              << p.frequency_penalty << " last " << p.repeat_last_n;
-        }
+        for (int64_t r = 0; r < kRows; ++r)
+          EXPECT_TRUE(drew(got[r], want[r], params[r]))
+              << isa_name(isa) << " team " << team << " V " << vocabulary << " row " << r;
       }
       for (int64_t r = 0; r < kRows; r += 29) {
         Array alone = row_of({logits.row(r), logits.row(r) + vocabulary});
@@ -201,20 +235,23 @@ TEST(Sample, DrawsWhatTheOracleDrawsInAnyBatch) {
 
 TEST(Sample, ALargeFlatVocabularyFollowsTheOracle) {
   std::mt19937 random(78);
-  Array logits(4, 250000);
+  Array logits(7, 250000);
   logits.randomise(random, 0.5f);
   const std::vector<SampleParams> params = {
       {.temperature = 1, .seed = 5},
       {.temperature = 1, .top_p = 0.9f, .seed = 6},
       {.temperature = 2, .min_p = 0.3f, .seed = 7},
-      {.temperature = 0.7f, .top_k = 20, .top_p = 0.95f, .seed = 8}};
+      {.temperature = 0.7f, .top_k = 20, .top_p = 0.95f, .seed = 8},
+      {.temperature = 1, .typical_p = 0.9f, .seed = 9},
+      {.temperature = 1, .top_p = 0.9f, .top_n_sigma = 1, .seed = 10},
+      {.temperature = 1, .xtc_probability = 1, .xtc_threshold = 1e-5f, .seed = 11}};
   const std::vector<int32_t> want = expected(logits, params);
   // A flat distribution puts neighbouring ranks 4e-6 apart: the binary32 total of the kernel may
   // move a draw by a few ranks, so it is held to a logit, not to an id.
   constexpr double kRankTolerance = 25 * 4e-6;
   for (Isa isa : testing::levels()) {
     const std::vector<int32_t> got = drawn(logits, params, isa, 2);
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < 7; ++i)
       EXPECT_NEAR(logits.row(i)[got[i]], logits.row(i)[want[i]], kRankTolerance)
           << isa_name(isa) << i;
     EXPECT_EQ(got[3], want[3]);
@@ -263,10 +300,7 @@ TEST(Sample, LogprobsAreThoseOfTheRawRow) {
   const float inf = std::numeric_limits<float>::infinity();
   for (int32_t vocabulary : {1, 5, 33, 700, 20000}) {
     constexpr int64_t kRows = 40;
-    std::vector<int32_t> history(20);
-    for (int32_t& id : history) id = static_cast<int32_t>(random() % vocabulary);
-    std::vector<uint32_t> mask((vocabulary + 31) / 32);
-    for (uint32_t& word : mask) word = random();
+    const Lists lists = random_lists(random, vocabulary);
     Array logits(kRows, vocabulary);
     logits.randomise(random, 6);
     for (int64_t r = 0; r < kRows; ++r)
@@ -277,7 +311,7 @@ TEST(Sample, LogprobsAreThoseOfTheRawRow) {
       }
     std::vector<SampleParams> params;
     for (int64_t r = 0; r < kRows; ++r) {
-      params.push_back(random_params(random, history, mask, vocabulary));
+      params.push_back(random_params(random, lists, vocabulary));
       if (r % 7 == 3) params.back().given = static_cast<int32_t>(random() % vocabulary);
     }
     for (Isa isa : testing::levels()) {
@@ -321,38 +355,50 @@ TEST(Sample, LogprobsOfNothingAreImpossible) {
   }
 }
 
-// Frequencies of draws at many counters against probabilities worked out here, by Pearson's χ².
+double uniform_of(const SampleParams& p, DrawPurpose purpose) {
+  const auto word = static_cast<uint32_t>(purpose);
+  return (philox4x32_10(p.seed, p.choice, p.position, word, 0).word[0] + 0.5) * 0x1p-32;
+}
+
+// Holds every draw to the inverse of a distribution worked out by hand, so few draws prove it:
+// `probability` [V] sums to 1, `values` [V] order the ids.
 void check_distribution(const SampleParams& base, const std::vector<float>& values,
                         const std::vector<double>& probability) {
-  constexpr int kDraws = 20000;
-  int freedom = -1;
-  for (double p : probability) freedom += p > 0;
-  // Six standard deviations above the mean of χ²: about 1e-7 for a right sampler.
-  const double limit = freedom + 6 * std::sqrt(2.0 * freedom);
-  for (Isa isa : testing::levels()) {
-    Array logits(kDraws / 100, static_cast<int64_t>(values.size()), 0);
-    for (int64_t r = 0; r < logits.rows(); ++r)
-      std::copy(values.begin(), values.end(), logits.row(r));
-    std::vector<int> count(values.size());
-    for (uint32_t round = 0; round < 100; ++round) {
-      std::vector<SampleParams> params(logits.rows(), base);
-      for (size_t i = 0; i < params.size(); ++i) {
-        params[i].seed = 1234 + round;
-        params[i].position = static_cast<uint32_t>(i);
-      }
-      for (int32_t id : drawn(logits, params, isa)) ++count[id];
-    }
-    double chi = 0;
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (probability[i] == 0) {
-        EXPECT_EQ(count[i], 0) << i;
-        continue;
-      }
-      const double want = probability[i] * kDraws;
-      chi += (count[i] - want) * (count[i] - want) / want;
-    }
-    EXPECT_LT(chi, limit) << isa_name(isa);
+  constexpr int kDraws = 400;
+  std::vector<int32_t> order;
+  for (size_t i = 0; i < values.size(); ++i) order.push_back(static_cast<int32_t>(i));
+  std::ranges::stable_sort(order, [&](int32_t a, int32_t b) { return values[a] > values[b]; });
+  Array logits(kDraws, static_cast<int64_t>(values.size()), 0);
+  std::vector<SampleParams> params(kDraws, base);
+  for (int32_t r = 0; r < kDraws; ++r) {
+    std::ranges::copy(values, logits.row(r));
+    params[r].seed = 1234 + static_cast<uint64_t>(r) / 100;
+    params[r].position = static_cast<uint32_t>(r);
   }
+  for (Isa isa : testing::levels()) {
+    const std::vector<int32_t> got = drawn(logits, params, isa);
+    for (int32_t r = 0; r < kDraws; ++r) {
+      const double u = uniform_of(params[r], DrawPurpose::kToken);
+      double sum = 0;
+      size_t rank = 0;
+      bool near_border = false;
+      for (; rank < order.size(); ++rank) {
+        sum += probability[order[rank]];
+        near_border |= std::abs(u - sum) < 3e-6;
+        if (u <= sum && probability[order[rank]] > 0) break;
+      }
+      if (near_border) continue;
+      ASSERT_LT(rank, order.size());
+      EXPECT_EQ(got[r], order[rank]) << isa_name(isa) << " u " << u;
+    }
+  }
+}
+
+// Ids with these probabilities at temperature 1.
+std::vector<float> logs(std::initializer_list<double> probabilities) {
+  std::vector<float> values;
+  for (double p : probabilities) values.push_back(static_cast<float>(std::log(p)));
+  return values;
 }
 
 TEST(Sample, DrawsFollowTheSoftmax) {
@@ -367,12 +413,148 @@ TEST(Sample, DrawsFollowTheSoftmax) {
 
 // Probabilities 0.4 0.3 0.2 0.1: top_k 3 leaves 4:3:2; of that top_p 0.7 needs 0.444 + 0.333.
 TEST(Sample, TopPActsOnWhatTopKLeft) {
-  std::vector<float> values;
-  for (double p : {0.1, 0.4, 0.2, 0.3}) values.push_back(static_cast<float>(std::log(p)));
+  const std::vector<float> values = logs({0.1, 0.4, 0.2, 0.3});
   check_distribution({.temperature = 1, .top_k = 3}, values, {0, 4.0 / 9, 2.0 / 9, 3.0 / 9});
   check_distribution({.temperature = 1, .top_k = 3, .top_p = 0.7f}, values,
                      {0, 4.0 / 7, 0, 3.0 / 7});
   check_distribution({.temperature = 1, .min_p = 0.4f}, values, {0, 4.0 / 9, 2.0 / 9, 3.0 / 9});
+}
+
+// The entropy of 0.5 0.25 0.125 0.0625 0.0625 is 1.875 bits; the surprises 1 2 3 4 4 bits are off
+// by 0.875, 0.125, 1.125, 2.125 and 2.125, so ids leave in the order 1, 0, 2, 3, 4.
+TEST(Sample, TypicalKeepsWhatIsNearestToTheEntropy) {
+  const std::vector<float> values = logs({0.5, 0.25, 0.125, 0.0625, 0.0625});
+  const auto check = [&](float typical, std::vector<double> p) {
+    check_distribution({.temperature = 1, .typical_p = typical}, values, p);
+  };
+  check(0, {0, 1, 0, 0, 0});
+  check(0.2f, {0, 1, 0, 0, 0});
+  check(0.3f, {2.0 / 3, 1.0 / 3, 0, 0, 0});
+  check(0.8f, {4.0 / 7, 2.0 / 7, 1.0 / 7, 0, 0});
+  // Of equal ids the lower one stays.
+  check(0.9f, {8.0 / 15, 4.0 / 15, 2.0 / 15, 1.0 / 15, 0});
+  check(1, {0.5, 0.25, 0.125, 0.0625, 0.0625});
+  // Of the three that top_k leaves, 4:2:1, the entropy is 1.3788 bits, the surprises 0.807, 1.807,
+  // 2.807: id 1 is nearest, then 0. What follows works on what typical_p left.
+  SampleParams p{.temperature = 1, .top_k = 3, .typical_p = 0.5f};
+  check_distribution(p, values, {2.0 / 3, 1.0 / 3, 0, 0, 0});
+  p.top_p = 0.6f;
+  check_distribution(p, values, {1, 0, 0, 0, 0});
+  // Without the likeliest id, min_p measures by the likeliest that is left.
+  p = {.temperature = 1, .typical_p = 0.2f, .min_p = 0.9f};
+  check_distribution(p, values, {0, 1, 0, 0, 0});
+}
+
+// Logits 4 3 1 0 have mean 2 and standard deviation 1.5811.
+TEST(Sample, TopNSigmaCutsByTheSpreadOfTheLogitsLeft) {
+  const std::vector<float> values = {0, 4, 3, 1};
+  const double e4 = std::exp(4), e3 = std::exp(3), e1 = std::exp(1);
+  const auto check = [&](float n, double temperature, std::vector<double> weights) {
+    double sum = 0;
+    for (double& w : weights) sum += w = w == 0 ? 0 : std::pow(w, 1 / temperature);
+    for (double& w : weights) w /= sum;
+    check_distribution({.temperature = static_cast<float>(temperature), .top_n_sigma = n}, values,
+                       weights);
+  };
+  // It does not depend on temperature; 0 and below is off.
+  for (double temperature : {0.5, 1.0, 2.0}) {
+    check(0.6f, temperature, {0, e4, 0, 0});
+    check(0.7f, temperature, {0, e4, e3, 0});
+    check(1.8f, temperature, {0, e4, e3, 0});
+    check(2, temperature, {0, e4, e3, e1});
+    check(2.6f, temperature, {1, e4, e3, e1});
+    check(0, temperature, {1, e4, e3, e1});
+    check(-1, temperature, {1, e4, e3, e1});
+  }
+  // Banned ids have no part in the spread: 4 and 3 alone deviate by 0.5.
+  const int32_t banned[] = {0, 3};
+  SampleParams p{.temperature = 1, .banned = banned, .n_banned = 2};
+  p.top_n_sigma = 1.9f;
+  check_distribution(p, values, {0, 1, 0, 0});
+  p.top_n_sigma = 2.1f;
+  check_distribution(p, values, {0, e4 / (e4 + e3), e3 / (e4 + e3), 0});
+}
+
+TEST(Sample, XtcRemovesAllButTheLastOfTheLikely) {
+  const std::vector<float> values = logs({0.1, 0.4, 0.2, 0.3});
+  const auto check = [&](float threshold, std::vector<double> p) {
+    check_distribution({.temperature = 1, .xtc_probability = 1, .xtc_threshold = threshold}, values,
+                       p);
+  };
+  check(0.15f, {1.0 / 3, 0, 2.0 / 3, 0});
+  check(0.25f, {1.0 / 6, 0, 2.0 / 6, 3.0 / 6});
+  check(0.35f, {0.1, 0.4, 0.2, 0.3});  // one alone is never removed
+  check(0.05f, {1, 0, 0, 0});
+  check(0, {1, 0, 0, 0});
+  check(0.51f, {0.1, 0.4, 0.2, 0.3});
+  // What is left may be all but nothing of the whole.
+  check_distribution({.temperature = 1, .xtc_probability = 1, .xtc_threshold = 0.4f},
+                     {40, 0.5f, 40, 0}, {0, 0, 1, 0});
+  check_distribution({.temperature = 1, .xtc_probability = 1, .xtc_threshold = 1e-18f},
+                     {40, 0, 40, 0}, {0, 0, 0, 1});
+  // After the other filters: of 4:3 that top_k left both are likely.
+  check_distribution({.temperature = 1, .top_k = 2, .xtc_probability = 1, .xtc_threshold = 0.35f},
+                     values, {0, 0, 0, 1});
+  // Greedy is no draw.
+  Array row = row_of(values);
+  EXPECT_EQ(drawn(row, {{.xtc_probability = 1, .xtc_threshold = 0.1f}}, Isa::kV2)[0], 1);
+}
+
+// The coin has a counter of its own: it neither is the token's uniform nor shifts it.
+TEST(Sample, XtcThrowsItsOwnCoin) {
+  const std::vector<float> values = logs({0.5, 0.5});
+  constexpr int kDraws = 300;
+  Array logits(kDraws, 2, 0);
+  std::vector<SampleParams> params;
+  for (int32_t r = 0; r < kDraws; ++r) {
+    std::ranges::copy(values, logits.row(r));
+    params.push_back({.temperature = 1, .xtc_probability = 0.4f, .xtc_threshold = 0.3f, .seed = 9});
+    params.back().position = static_cast<uint32_t>(r);
+  }
+  int n_applied = 0;
+  for (Isa isa : testing::levels()) {
+    const std::vector<int32_t> got = drawn(logits, params, isa);
+    for (int32_t r = 0; r < kDraws; ++r) {
+      const bool applies = uniform_of(params[r], DrawPurpose::kXtc) <= 0.4;
+      const bool upper = uniform_of(params[r], DrawPurpose::kToken) > 0.5;
+      n_applied += applies;
+      EXPECT_EQ(got[r], applies || upper ? 1 : 0) << r;
+    }
+  }
+  EXPECT_GT(n_applied, 60);
+}
+
+// Worked by hand, greedy, in the order of S8.1.
+TEST(Sample, BiasComesBeforePenaltiesAndBansBeatEverything) {
+  const int32_t history[] = {0, 2};
+  const LogitChange up[] = {{1, 3}, {7, 50}, {-1, 50}}, first[] = {{0, 2}}, dry[] = {{2, 1.5f}};
+  const int32_t banned[] = {2, 99, -5};
+  for (Isa isa : testing::levels()) {
+    Array a = row_of({2, 0.5f, 3, 1});
+    EXPECT_EQ(drawn(a, {{}}, isa)[0], 2);
+    EXPECT_EQ(drawn(a, {{.bias = up, .n_bias = 3}}, isa)[0], 1);
+    EXPECT_EQ(drawn(a, {{.banned = banned, .n_banned = 3}}, isa)[0], 0);
+    EXPECT_EQ(drawn(a, {{.extra = dry, .n_extra = 1}}, isa)[0], 0);
+    // A ban is not lifted by a bias, and a bias does not unmask.
+    const LogitChange back[] = {{2, 100}};
+    EXPECT_EQ(drawn(a, {{.bias = back, .banned = banned, .n_bias = 1, .n_banned = 1}}, isa)[0], 0);
+    const uint32_t mask[] = {0b1001};
+    EXPECT_EQ(drawn(a, {{.bias = back, .n_bias = 1, .mask = mask}}, isa)[0], 0);
+    // (2 + 2)/3 < 3/2, but 2/3 + 2 > 3/2: the bias is divided too.
+    SampleParams p{.repetition_penalty = 3, .history = history, .n_history = 1, .n_prompt = 1};
+    p.bias = first;
+    p.n_bias = 1;
+    Array b = row_of({2, 1.5f, 1, 1});
+    EXPECT_EQ(drawn(b, {p}, isa)[0], 1);
+    // The largest and smallest numbers stay numbers.
+    const LogitChange most[] = {{0, FLT_MAX}}, least[] = {{0, FLT_MAX}, {1, FLT_MAX}};
+    Array c = row_of({FLT_MAX, -FLT_MAX});
+    EXPECT_EQ(drawn(c, {{.temperature = 1, .bias = most, .n_bias = 1}}, isa)[0], 0);
+    EXPECT_EQ(drawn(c, {{.extra = least, .n_extra = 2}}, isa)[0], 0);
+    Array d = row_of({-1, -1});
+    EXPECT_EQ(drawn(d, {{.extra = least, .n_extra = 1}}, isa)[0], 1);
+    EXPECT_GE(drawn(d, {{.temperature = 1, .extra = least, .n_extra = 2}}, isa)[0], 0);
+  }
 }
 
 }  // namespace

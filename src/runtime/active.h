@@ -12,6 +12,7 @@
 #include "runtime/cache/prefix_tree.h"
 #include "runtime/cache/sequence.h"
 #include "runtime/request.h"
+#include "runtime/sampler/sampler.h"
 
 namespace flare::runtime {
 
@@ -21,8 +22,9 @@ struct Active {
 
   Request request;
   std::shared_ptr<std::atomic<bool>> cancelled;
-  uint64_t arrival = 0;                  // its number in the order of submission
-  uint32_t bypassed = 0;                 // later ones that were admitted before it
+  uint64_t arrival = 0;   // its number in the order of submission
+  uint32_t bypassed = 0;  // later ones that were admitted before it
+  std::optional<Sampler> sampler;
   std::optional<SequenceMemory> memory;  // while running
   std::vector<int32_t> tokens;           // prompt, then output
   uint32_t n_prompt = 0;

@@ -71,7 +71,7 @@ void Engine::stop() {
 Admission Engine::submit(Request request, Ticket* ticket) {
   const uint64_t n_prompt = request.prompt.size();
   if (n_prompt == 0) throw Error(Code::kInvalid, "prompt: empty, at least one token expected");
-  if (n_prompt + 1 > max_context())
+  if (n_prompt + (request.max_tokens > 0 ? 1 : 0) > max_context())
     throw Error(Code::kInvalid, "prompt: {} tokens and room for an answer exceed the context of {}",
                 n_prompt, max_context());
   for (int32_t id : request.prompt)
@@ -86,6 +86,9 @@ Admission Engine::submit(Request request, Ticket* ticket) {
   a->max_tokens =
       static_cast<uint32_t>(std::min<uint64_t>(a->request.max_tokens, max_context() - n_prompt));
   a->tokens = std::move(a->request.prompt);
+  a->sampler.emplace(a->request.sampling,
+                     a->request.ignore_stop_ids ? std::vector<int32_t>{} : a->request.stop_ids,
+                     model_.vocab_size);
   const MemoryPlan& memory = runner_.memory_plan();
   if (memory.page_bytes > 0) a->reserved_pages = (a->n_prompt + a->max_tokens) / memory.page_tokens;
   if (a->reserved_pages > memory.pages)  // it would wait for ever
@@ -253,15 +256,16 @@ void Engine::admit(std::unique_ptr<Active> taken) {
   if (a.finished) active_.pop_back();
 }
 
-// Frontiers nearer than this behind another one are not worth a row of their own.
-constexpr uint32_t kLeastFrontierStep = 32;
+// A frontier inside a prompt ends a step early: that costs about what a step of one row does, which
+// is what a handful of prompt rows cost. Nearer ones are left out.
+constexpr uint32_t kLeastFrontierStep = 8;
 
 void Engine::reuse_prefix(Active& a) {
   if (!prefixes_) return;
-  a.hit = prefixes_->restore(a.tokens, a.request.cache_salt, *a.memory);
+  a.hit = prefixes_->restore(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
   std::vector<uint32_t> wanted = a.request.frontiers;
   // Who repeats a prompt computes its last token again.
-  if (wanted.empty() && a.n_prompt >= 2 * kLeastFrontierStep) wanted = {a.n_prompt - 1};
+  if (wanted.empty()) wanted = {a.n_prompt - 1};
   if (prefixes_->needs_snapshots() && options_.snapshot_interval > 0)
     for (uint64_t at = options_.snapshot_interval; at < a.n_prompt;
          at += options_.snapshot_interval)
@@ -280,29 +284,33 @@ void Engine::reuse_prefix(Active& a) {
 void Engine::keep_prefix(Active& a) {
   if (!prefixes_ || a.finished) return;
   const uint32_t computed = a.memory->computed();
-  if (!a.frontiers.empty() && a.frontiers.back() == computed) {
-    a.frontiers.pop_back();
-    prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory);
+  const uint32_t interval = prefixes_->needs_snapshots() ? options_.snapshot_interval : 0;
+  const bool reached = !a.frontiers.empty() && a.frontiers.back() == computed;
+  if (reached) a.frontiers.pop_back();
+  if (reached || (computed > a.n_prompt && interval > 0 && computed % interval == 0)) {
+    prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
   } else if (computed / runner_.memory_plan().page_tokens > a.published_pages) {
     prefixes_->publish(a.tokens, a.request.cache_salt, *a.memory);
   }
   a.published_pages = computed / runner_.memory_plan().page_tokens;
 }
 
-// A prefix that cannot be kept is no failure of the request.
+// However short the answer: no step ends early for it. A prefix that cannot be kept is no failure
+// of the request.
 void Engine::keep_answer(Active& a) {
-  if (!prefixes_ || a.n_generated() < kLeastFrontierStep) return;
+  if (!prefixes_) return;
   try {
-    prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory);
+    prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
   } catch (const std::exception& e) {
     log_error("an answer's prefix was not kept: {}", e.what());
   }
 }
 
-const uint32_t* Engine::mask_of(Active& a) {
-  if (!a.request.constraint) return nullptr;
+// What the constraint leaves; empty: everything.
+std::span<uint32_t> Engine::mask_of(Active& a) {
+  if (!a.request.constraint) return {};
   a.mask.assign((model_.vocab_size + 31) / 32, 0);
-  return a.request.constraint->fill_mask(a.mask) ? a.mask.data() : nullptr;
+  return a.request.constraint->fill_mask(a.mask) ? std::span(a.mask) : std::span<uint32_t>();
 }
 
 void Engine::run_step() {
@@ -377,9 +385,9 @@ void Engine::guarded(Active& a, Work work) {
 std::span<const int32_t> Engine::draw(std::span<Active* const> drawing) {
   std::vector<kernel::SampleParams> params;
   for (Active* a : drawing) {
-    const uint32_t* mask = nullptr;
+    std::span<uint32_t> mask;
     guarded(*a, [&] { mask = mask_of(*a); });
-    params.push_back(sample_params(a->request.sampling, a->tokens, a->n_prompt, mask));
+    params.push_back(a->sampler->next(a->tokens, a->n_prompt, mask));
     if (a->request.sampling.top_logprobs >= 0) {
       params.back().logprobs = &a->logprobs;
       params.back().top_logprobs = a->request.sampling.top_logprobs;

@@ -111,7 +111,7 @@ class Engine {
   void keep_answer(Active& a);
   void finish(Active& a, FinishReason reason, int32_t stop_id = -1, std::string error = {});
   void fail_all(const std::string& why);
-  const uint32_t* mask_of(Active& a);
+  std::span<uint32_t> mask_of(Active& a);
 
   package::PreparedModel model_;
   const EngineOptions options_;

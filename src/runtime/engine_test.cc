@@ -150,14 +150,63 @@ TEST(Engine, AnswersUntilMaxTokens) {
   EXPECT_EQ(engine.stats().generated_tokens, 5u);
 }
 
-TEST(Engine, AnAnswerOfNothingReadsThePromptAlone) {
+TEST(Engine, AnAnswerOfNothingReadsItsPrompt) {
   Engine engine(toy_model(), kOptions);
-  auto answer = start(engine, greedy(successors(5, 30), 0));
-  EXPECT_EQ(answer.reason(), FinishReason::kLength);
-  EXPECT_EQ(answer.tokens(), Ids{});
-  EXPECT_EQ(start(engine, greedy(successors(5, 30), 3)).wait().usage.cached_tokens, 24u);
+  // In pieces, in one, and as long as the context.
+  for (const size_t n : {40u, 1u, 64u}) {
+    auto answer = start(engine, greedy(Ids(n, 3), 0));
+    EXPECT_EQ(answer.reason(), FinishReason::kLength);
+    EXPECT_EQ(answer.tokens(), Ids{});
+    EXPECT_EQ(answer.wait().usage.prompt_tokens, n);
+    EXPECT_EQ(answer.wait().usage.generated_tokens, 0u);
+    EXPECT_EQ(answer.wait().timings.decode_ms, 0);
+  }
   expect_nothing_left(engine);
-  EXPECT_EQ(engine.stats().generated_tokens, 3u);
+  const EngineStats stats = engine.stats();
+  EXPECT_EQ(stats.prompt_tokens + stats.cached_prompt_tokens, 105u);
+  EXPECT_EQ(stats.generated_tokens, 0u);
+  EXPECT_THROW(engine.submit(greedy(Ids(65, 3), 0), nullptr), Error);
+}
+
+// Later requests find what such a request has read.
+TEST(Engine, AnAnswerOfNothingWarmsTheCache) {
+  Engine engine(toy_model(), kOptions);
+  const Ids prompt = successors(0, 50);
+  start(engine, greedy(prompt, 0)).wait();
+  auto answer = start(engine, greedy(prompt, 3));
+  EXPECT_EQ(answer.tokens(), successors(50, 3));
+  EXPECT_GE(answer.wait().usage.cached_tokens, 48u);
+}
+
+TEST(Engine, RulesOverSingleIdsActOnTheirAnswerAlone) {
+  Engine engine(toy_model(), kOptions);
+  TokenRules rules;
+  rules.banned = {5};
+  rules.bad_words = {{4, 0}, {4, 0, 1}};
+  Request r = greedy({3}, 4);
+  r.sampling.rules = std::make_shared<const TokenRules>(rules);
+  // 4, then neither 5 (banned) nor 0 (behind 4), so 1; then on as ever.
+  auto ruled = start(engine, std::move(r));
+  auto free = start(engine, greedy({3}, 4));
+  EXPECT_EQ(ruled.tokens(), (Ids{4, 1, 2, 3}));
+  EXPECT_EQ(free.tokens(), successors(3, 4));
+  r = greedy({3}, 3);
+  rules = {};
+  rules.bias = {{70, 9}};
+  r.sampling.rules = std::make_shared<const TokenRules>(rules);
+  EXPECT_EQ(start(engine, std::move(r)).tokens(), (Ids{70, 70, 70}));
+  r = greedy({3}, 3);
+  rules = {};
+  rules.allowed = {4, 8, 9};
+  r.sampling.rules = std::make_shared<const TokenRules>(rules);
+  EXPECT_EQ(start(engine, std::move(r)).tokens(), (Ids{4, 4, 4}));
+  r = greedy({3}, 20);
+  r.stop_ids = {5};
+  r.sampling.min_tokens = 3;
+  // Not 5 as the second token; the third may be.
+  auto longer = start(engine, std::move(r));
+  EXPECT_EQ(longer.tokens(), (Ids{4, 0, 1, 2, 3, 4}));
+  EXPECT_EQ(longer.wait().stop_id, 5);
 }
 
 // The toy's rows are known: one logit of 8, the others 0.
@@ -693,6 +742,24 @@ TEST(Engine, WhatWasReadOnceIsNotReadAgain) {
   Request salted = greedy(prompt, 3);
   salted.cache_salt = "another";
   EXPECT_EQ(start(engine, std::move(salted)).wait().usage.cached_tokens, 0u);
+  expect_nothing_left(engine);
+}
+
+TEST(Engine, B016_ShortTurnsHitWhatWasSaidBefore) {
+  EngineOptions options = kOptions;
+  options.memory.snapshots = 16;
+  Engine engine(test::toy_model(), options);
+  Ids prompt = successors(5, 9);
+  uint32_t known = 0;
+  for (int turn = 0; turn < 6; ++turn) {
+    Request request = greedy(prompt, 3);
+    request.session = "chat";
+    auto answer = start(engine, std::move(request));
+    EXPECT_EQ(answer.wait().usage.cached_tokens, known) << "turn " << turn;
+    for (int32_t id : answer.tokens()) prompt.push_back(id);
+    known = static_cast<uint32_t>(prompt.size()) - 1;  // the last token drawn was not read
+    for (int32_t id : {70, 71}) prompt.push_back(id);
+  }
   expect_nothing_left(engine);
 }
 

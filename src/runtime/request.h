@@ -16,16 +16,41 @@
 
 namespace flare::runtime {
 
+// Rules over single ids, which few requests have. Immutable: the choices of a request share them.
+struct TokenRules {
+  std::vector<std::pair<int32_t, float>> bias;  // added to the logits, each id once
+  std::vector<int32_t> banned;                  // never drawn
+  std::vector<int32_t> allowed;                 // nothing else is drawn; empty: everything
+  // Sequences, each nonempty: the last id is not drawn where the answer ends with the others.
+  std::vector<std::vector<int32_t>> bad_words;
+};
+
+// See runtime/sampler/dry.h.
+struct DrySettings {
+  float multiplier = 0;  // 0: off
+  float base = 1.75f;
+  int32_t allowed_length = 2;
+  int32_t penalty_last_n = -1;  // −1: the whole sequence
+};
+
 // serving.md S8; neutral values switch a step off.
 struct SamplingSettings {
   float temperature = 1;
   int32_t top_k = 0;
   float top_p = 1;
   float min_p = 0;
+  float typical_p = 1;
+  float top_n_sigma = -1;     // 0 and below: off
+  float xtc_probability = 0;  // 0: off
+  float xtc_threshold = 0.1f;
   float repetition_penalty = 1;
   int32_t repeat_last_n = 64;
   float presence_penalty = 0;
   float frequency_penalty = 0;
+  DrySettings dry;
+  std::shared_ptr<const std::vector<uint32_t>> dry_breakers;  // bit id; null: none
+  std::shared_ptr<const TokenRules> rules;                    // null: none
+  uint32_t min_tokens = 0;                                    // no stop id is drawn before
   uint64_t seed = 0;
   uint32_t choice = 0;   // index of this choice among several over one prompt
   int32_t id_limit = 0;  // ids at or above are reserved rows; 0: none
@@ -62,10 +87,15 @@ enum class PrefixMiss {
   kCold,        // nothing of the prompt was known
   kDiverged,    // the prompt leaves what is known
   kNoSnapshot,  // more is known, but there is no frontier to go on from
+  kEvicted,     // there was a frontier further on, and it had to go
+  kSalt,        // more is known under another salt
   kDisabled,    // the engine keeps no prefixes; stays the last
 };
 inline constexpr size_t kPrefixMisses = static_cast<size_t>(PrefixMiss::kDisabled) + 1;
 std::string_view prefix_miss_text(PrefixMiss miss);
+struct Usage;
+// As the log names it: the same, but "diverged@N" with the first token that differs.
+std::string prefix_miss_note(const Usage& usage);
 
 struct Usage {
   uint32_t prompt_tokens = 0;
@@ -108,6 +138,9 @@ struct Request {
   std::optional<std::chrono::steady_clock::time_point> deadline;
   // Part of a prefix's identity: requests of different salts share nothing.
   std::string cache_salt;
+  // Names a conversation, whose newest snapshot is evicted last; empty: none. Never needed for a
+  // hit.
+  std::string session;
   // Numbers of prompt tokens behind which a later request may want to go on, ascending.
   std::vector<uint32_t> frontiers;
   std::unique_ptr<Constraint> constraint;  // may be null

@@ -11,9 +11,11 @@
 #include "server/api/errors.h"
 #include "server/api/fields.h"
 #include "server/api/native/completion.h"
+#include "server/api/native/props.h"
 #include "server/api/native/tokens.h"
 #include "server/api/openai/chat.h"
 #include "server/api/openai/completions.h"
+#include "server/web/web.h"
 
 namespace flare::server {
 namespace {
@@ -50,7 +52,7 @@ class KeptAnswer : public http::Exchange {
 
 }  // namespace
 
-// A path that ends with '/' takes one more segment, the tail.
+// A path that ends with '/' takes one more segment, the tail; "/" is itself alone.
 struct App::Route {
   std::string_view method;
   std::string_view path;
@@ -73,6 +75,9 @@ const App::Route App::kRoutes[] = {
     {"POST", "/tokenize", &App::tokenize},
     {"POST", "/detokenize", &App::detokenize},
     {"POST", "/apply-template", &App::apply_template},
+    {"GET", "/props", &App::props},
+    {"GET", "/", &App::page, Entry::kOpen},
+    {"GET", "/web/", &App::page, Entry::kOpen},
 };
 
 void App::handle(http::Request request, std::shared_ptr<http::Exchange> exchange) {
@@ -323,5 +328,17 @@ void App::complete_natively(const Call& call) { generate(call, native_completion
 void App::tokenize(const Call& call) { inspect(call, native_tokenize); }
 void App::detokenize(const Call& call) { inspect(call, native_detokenize); }
 void App::apply_template(const Call& call) { inspect(call, native_apply_template); }
+void App::props(const Call& call) {
+  respond_json(*call.exchange, props_json(service(), served_names()));
+}
+
+// Needs no model: the page says itself that it is loading.
+void App::page(const Call& call) {
+  const web::File* file =
+      options_.web ? web::find(call.tail.empty() ? "page.html" : call.tail) : nullptr;
+  if (!file)
+    throw ApiError{404, "not_found", fmt::format("no such path: {}", quote(call.request.path)), {}};
+  web::respond(*file, call.request, *call.exchange);
+}
 
 }  // namespace flare::server

@@ -24,6 +24,7 @@ struct AppOptions {
   bool metrics_public = false;         // /metrics needs no key
   bool metric_aliases = true;          // metrics under the names of others too
   bool share_cache = false;            // callers with different keys share cached prefixes
+  bool web = true;                     // serve the chat page
 };
 
 // Answers requests; any thread. Before open() it serves probes and says model_loading.
@@ -85,6 +86,8 @@ class App {
   // A protocol's function on the request's body; generating ones do not begin while draining.
   void generate(const Call& call, void (*protocol)(const ApiCall&));
   void inspect(const Call& call, void (*protocol)(const ApiCall&));
+  void props(const Call& call);
+  void page(const Call& call);
 
   // Throws model_loading.
   Service& service() const;

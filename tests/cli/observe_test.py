@@ -92,7 +92,7 @@ class Reader(unittest.TestCase):
 class Metrics(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(FLARE, "--model-id", 'odd "name"\\')
+        cls.server = Server(FLARE, "--model-id", 'odd"name"\\')
 
     @classmethod
     def tearDownClass(cls):
@@ -119,9 +119,9 @@ class Metrics(unittest.TestCase):
     def test_labels_are_escaped(self):
         families = scrape(self.server)
         (_, labels), = families["vllm:num_requests_running"].samples
-        self.assertEqual(dict(labels), {"model_name": 'odd "name"\\'})
+        self.assertEqual(dict(labels), {"model_name": 'odd"name"\\'})
         (_, labels), = families["flare_build_info"].samples
-        self.assertEqual(dict(labels)["model"], 'odd "name"\\')
+        self.assertEqual(dict(labels)["model"], 'odd"name"\\')
 
     def test_b048_counters_follow_what_clients_are_told(self):
         before = scrape(self.server)

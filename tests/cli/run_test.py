@@ -341,6 +341,9 @@ class Wire(unittest.TestCase):
         self.assertEqual(body["usage"]["completion_tokens"], 3)
         _, _, body = self.server.chat(messages=USER, temperature=0, max_tokens=0)
         self.assertEqual(body["choices"][0]["message"]["content"], "")
+        self.assertEqual(body["choices"][0]["finish_reason"], "length")
+        self.assertEqual(body["usage"]["completion_tokens"], 0)
+        self.assertGreater(body["usage"]["prompt_tokens"], 0)
         _, _, body = self.server.chat(messages=USER, temperature=0, stop=["zzz", "can I"])
         self.assertEqual(body["choices"][0]["message"]["content"], "Hello! How ")
         self.assertEqual(body["choices"][0]["finish_reason"], "stop")
@@ -357,6 +360,67 @@ class Wire(unittest.TestCase):
         self.assertEqual(headers["x-flare-seed"], "-5")
         self.assertEqual(texts, [c["message"]["content"] for c in second["choices"]])
         self.assertEqual(len(set(texts)), 3)
+
+    def token_ids(self, text):
+        listed = subprocess.run([FLARE, "tokenize", NANO, "--text", text, "--json"], check=True, capture_output=True)
+        return json.loads(listed.stdout)["result"]["ids"]
+
+    def greedy(self, **fields):
+        status, _, body = self.server.chat(messages=USER, temperature=0, **fields)
+        self.assertEqual(status, 200, body)
+        return body["choices"][0]["message"]["content"]
+
+    def test_b061_biases_and_bans_act_on_ids(self):
+        free = self.greedy()
+        self.assertTrue(free.startswith("Hello! How"), free)
+        hello, bang = self.token_ids("Hello"), self.token_ids("!")
+        self.assertEqual((len(hello), len(bang)), (1, 1))
+        self.assertNotIn("Hello", self.greedy(logit_bias={hello[0]: -100}))
+        self.assertEqual(self.greedy(logit_bias={bang[0]: 100}, max_tokens=3), "!!!")
+        self.assertEqual(self.greedy(allowed_token_ids=bang, max_tokens=3), "!!!")
+        for temperature in (0.7, 3):
+            _, _, body = self.server.chat(messages=USER, temperature=temperature, top_k=0, top_p=1, max_tokens=100,
+                                          n=4, logit_bias={hello[0]: -100, bang[0]: -100}, ignore_eos=True)
+            for choice in body["choices"]:
+                self.assertNotIn("Hello", choice["message"]["content"])
+
+    def test_bad_words_are_never_said(self):
+        free = self.greedy()
+        words = free.split()[:3]  # "Hello!", "How", "can"
+        for word in words:
+            self.assertNotIn(word, self.greedy(bad_words=[word]).split(), word)
+        both = self.greedy(bad_words=words)
+        self.assertFalse(set(words) & set(both.split()), both)
+
+    def test_min_tokens_keeps_an_answer_going(self):
+        _, _, body = self.server.chat(messages=USER, temperature=0)
+        n = body["usage"]["completion_tokens"]
+        _, _, longer = self.server.chat(messages=USER, temperature=0, min_tokens=n + 20)
+        self.assertGreaterEqual(longer["usage"]["completion_tokens"], n + 20)
+        self.assertTrue(longer["choices"][0]["message"]["content"].startswith(
+            body["choices"][0]["message"]["content"]))
+
+    def test_every_filter_runs(self):
+        # A filter of one id is greedy whatever the temperature.
+        free = self.greedy()
+        for fields in ({"top_k": 1}, {"top_n_sigma": 1e-6}, {"min_p": 1}, {"top_p": 1e-6}):
+            _, _, body = self.server.chat(messages=USER, temperature=2, **dict({"top_k": 0, "top_p": 1}, **fields))
+            self.assertEqual(body["choices"][0]["message"]["content"], free, fields)
+        # The likeliest id goes, or what repeats itself does.
+        self.assertNotEqual(self.greedy(repetition_penalty=5, repeat_last_n=-1), free)
+        _, _, body = self.server.chat(messages=USER, temperature=1, top_k=2, top_p=1, min_p=0, xtc_probability=1,
+                                      xtc_threshold=0, max_tokens=20)
+        self.assertNotEqual(body["choices"][0]["message"]["content"][:10], free[:10])
+        _, _, body = self.server.chat(messages=USER, temperature=1, typical_p=0.5, dry_multiplier=0.8, max_tokens=20,
+                                      frequency_penalty=1, presence_penalty=1)
+        self.assertTrue(body["choices"][0]["message"]["content"])
+        # Ever the same word, unless its repetition is penalised.
+        same = {"temperature": 0, "max_tokens": 30, "ignore_eos": True, "allowed_token_ids":
+                self.token_ids("!") + self.token_ids("Hello") + self.token_ids("How")}
+        _, _, stuck = self.server.chat(messages=USER, **same)
+        _, _, dry = self.server.chat(messages=USER, dry_multiplier=5, **same)
+        stuck, dry = (b["choices"][0]["message"]["content"] for b in (stuck, dry))
+        self.assertNotEqual(stuck, dry)
 
     def test_timings_come_when_asked(self):
         _, _, body = self.server.chat(messages=USER, timings=True)
@@ -419,7 +483,10 @@ class Wire(unittest.TestCase):
             ({"logprobs": True, "top_logprobs": 21}, 400, "invalid_value", "top_logprobs"),
             ({"store": True}, 400, "unsupported_parameter", "store"),
             ({"mirostat": 2}, 400, "unsupported_parameter", "mirostat"),
-            ({"typical_p": 0.5}, 400, "unsupported_parameter", "typical_p"),
+            ({"typical_p": 1.5}, 400, "invalid_value", "typical_p"),
+            ({"logit_bias": {"999999": 1}}, 400, "invalid_value", "logit_bias"),
+            ({"bad_words": [""]}, 400, "invalid_value", "bad_words"),
+            ({"bad_words": ["x"] * 257}, 400, "invalid_value", "bad_words"),
             ({"response_format": {"type": "xml"}}, 400, "invalid_value", "response_format.type"),
             ({"tools": [{"type": "function"}]}, 400, "missing_field", "tools[0].function"),
             ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, 400, "invalid_value",

@@ -274,5 +274,38 @@ TEST(Serving, ManyShortRequestsAllFinish) {
   expect_nothing_left(engine);
 }
 
+// A model with recurrent state: after an edit no more is read than from the snapshot before it.
+TEST(Serving, B016_B078_AnEditReadsTheChangedTailAndOneSnapshotIntervalAtMost) {
+  constexpr uint32_t kInterval = 64, kLeastStep = 8;
+  runtime::EngineOptions options = engine_options();
+  options.memory.snapshots = 64;
+  options.snapshot_interval = kInterval;
+  runtime::Engine engine(prepared(true, 512, 2, 64), options);
+  options.prefix_reuse = false;
+  runtime::Engine cold(prepared(true, 512, 2, 64), options);
+  Ids prompt = some_tokens(200, 21);
+  const auto same_as_cold = [&](const Ids& ids) {
+    const test::Answer answer = test::collect(engine, request(ids, 40, 0));
+    EXPECT_EQ(answer.tokens, test::collect(cold, request(ids, 40, 0)).tokens);
+    return answer;
+  };
+  uint32_t known = 0;
+  for (int turn = 0; turn < 3; ++turn) {
+    const test::Answer answer = same_as_cold(prompt);
+    EXPECT_EQ(answer.usage.cached_tokens, known) << "turn " << turn;
+    prompt.insert(prompt.end(), answer.tokens.begin(), answer.tokens.end());
+    known = static_cast<uint32_t>(prompt.size()) - 1;
+    for (int32_t id : some_tokens(11, 30)) prompt.push_back(id);
+  }
+  for (const uint32_t at : {300u, 255u, 217u, 130u, 70u}) {
+    Ids edited = prompt;
+    edited[at] = (edited[at] + 1) % 2000;
+    const test::Answer answer = same_as_cold(edited);
+    EXPECT_GE(answer.usage.cached_tokens + kInterval + kLeastStep, at);
+    EXPECT_LE(answer.usage.cached_tokens, at);
+  }
+  expect_nothing_left(engine);
+}
+
 }  // namespace
 }  // namespace flare

@@ -231,10 +231,22 @@ class Soak:
             status, _, view = self.server.request("GET", "/v1/flare/status")
             if status == 404:
                 return None
-            if not view["requests"]["running"] and not view["requests"]["waiting"]:
+            if not view["queue"]["running"] and not view["queue"]["waiting"]:
                 return view
             time.sleep(0.1)
         raise AssertionError("requests that nobody waits for go on")
+
+
+def lost_memory(view):
+    """What an idle server still holds for nobody."""
+    if view is None:
+        return []
+    pages, rows = view["cache"]["pages"], view["cache"]["rows"]
+    wrong = [f"{kind} {k}: {counts[k]}" for kind, counts in (("pages", pages), ("rows", rows))
+             for k in ("active",) if counts[k] != 0]
+    if pages["total"] != pages["cached"] + pages["free"]:
+        wrong.append(f"pages: {pages}")
+    return wrong
 
 
 def main():
@@ -260,7 +272,7 @@ def main():
         pathlib.Path(options.report).write_text(json.dumps(report, indent=1))
     print(f"{sum(soak.counts.values())} requests in {options.minutes} min: {report['statuses']}; resident "
           f"{warm / 1e6:.1f} MB warm, {late / 1e6:.1f} MB at the end ({100 * report['growth']:+.1f} %)")
-    wrong = list(soak.failures)
+    wrong = list(soak.failures) + lost_memory(view)
     if again != soak.expected:
         wrong.append("greedy answers afterwards are not those before")
     if late > warm * (1 + MAX_GROWTH) + NOISE_BYTES:

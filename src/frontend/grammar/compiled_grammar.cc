@@ -36,7 +36,7 @@ std::shared_ptr<CompiledGrammar> compile(const Grammar& grammar,
     Lowered lowered = lower(grammar, *vocabulary, *languages, check);
     out->relaxed_ = std::move(lowered.relaxed);
     out->machine_ = std::make_unique<Machine>(std::move(languages), std::move(lowered.program),
-                                              *vocabulary, limits.max_cache_bytes);
+                                              *vocabulary, limits.max_cache_bytes, limits.step_ms);
     out->machine_->start();
     // The first masks are the dearest: part of them is made here, off the engine's thread.
     const double warm_until = std::min(spent_ms() + limits.warm_ms, limits.timeout_ms * 1.0);
@@ -127,37 +127,44 @@ struct Matcher::Impl {
     if (generation != machine().generation()) {
       generation = machine().generation();
       states = {machine().start()};
-      for (const Step& step : steps) states.push_back(apply(states.back(), step));
+      for (const Step& step : steps) {
+        machine().begin_operation();
+        states.push_back(apply(states.back(), step));
+      }
+      machine().keep_walked();
+      machine().begin_operation();
     }
     return states.back();
   }
 
-  // Runs `work` under the lock. Where a leaf needs more memory than there is it is tried once
-  // more with everything forgotten; then nothing may follow.
-  template <typename Work, typename Result>
-  Result guarded(Work work, Result nothing) {
+  // Runs `work` under the lock. Where it needs more memory than there is it is tried once more with
+  // everything forgotten.
+  template <typename Work>
+  auto guarded(Work work) {
     const std::lock_guard lock(machine().mutex());
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      try {
-        machine().begin_operation();
-        return work();
-      } catch (const Languages::Overflow&) {
-        machine().trim(true);
-      }
+    try {
+      machine().begin_operation();
+      return work();
+    } catch (const Languages::Overflow&) {
+      machine().trim(true);
     }
-    return nothing;
+    try {
+      machine().begin_operation();
+      return work();
+    } catch (const Languages::Overflow&) {
+      machine().trim(true);
+      throw ConstraintError(kConstraintTooLarge, "", "constraint: one token took too much memory");
+    }
   }
 
   bool take(Step step) {
-    return guarded(
-        [&] {
-          const Machine::State next = apply(current(), step);
-          if (next == Machine::kDead) return false;
-          states.push_back(next);
-          steps.push_back(std::move(step));
-          return true;
-        },
-        false);
+    return guarded([&] {
+      const Machine::State next = apply(current(), step);
+      if (next == Machine::kDead) return false;
+      states.push_back(next);
+      steps.push_back(std::move(step));
+      return true;
+    });
   }
 };
 
@@ -169,18 +176,15 @@ Matcher::Matcher(Matcher&&) noexcept = default;
 Matcher& Matcher::operator=(Matcher&&) noexcept = default;
 
 bool Matcher::fill_mask(std::span<uint32_t> mask) {
-  return impl_->guarded(
-      [&] {
-        const Machine::State state = impl_->current();
-        if (state < 0) return false;
-        return impl_->machine().fill_mask(state, mask);
-      },
-      false);
+  return impl_->guarded([&] {
+    const Machine::State state = impl_->current();
+    return state >= 0 && impl_->machine().fill_mask(state, mask);
+  });
 }
 
 bool Matcher::allows(int32_t token) {
   return impl_->guarded(
-      [&] { return impl_->apply(impl_->current(), {.token = token}) != Machine::kDead; }, false);
+      [&] { return impl_->apply(impl_->current(), {.token = token}) != Machine::kDead; });
 }
 
 bool Matcher::advance(int32_t token) {
@@ -202,28 +206,25 @@ void Matcher::rollback(int n) {
 int Matcher::advances() const { return static_cast<int>(impl_->steps.size()); }
 
 bool Matcher::can_end() {
-  return impl_->guarded(
-      [&] {
-        const Machine::State state = impl_->current();
-        return state == Impl::kEnded || (state >= 0 && impl_->machine().accepts(state));
-      },
-      false);
+  return impl_->guarded([&] {
+    const Machine::State state = impl_->current();
+    return state == Impl::kEnded || (state >= 0 && impl_->machine().accepts(state));
+  });
 }
 
 std::string Matcher::forced_bytes(size_t limit) {
-  return impl_->guarded(
-      [&] {
-        std::string out;
-        Machine::State state = impl_->current();
-        while (state >= 0 && out.size() < limit) {
-          const int byte = impl_->machine().forced_byte(state);
-          if (byte < 0) break;
-          out += static_cast<char>(byte);
-          state = impl_->machine().step(state, static_cast<uint8_t>(byte));
-        }
-        return out;
-      },
-      std::string());
+  return impl_->guarded([&] {
+    std::string out;
+    Machine::State state = impl_->current();
+    while (state >= 0 && out.size() < limit) {
+      impl_->machine().begin_operation();
+      const int byte = impl_->machine().forced_byte(state);
+      if (byte < 0) break;
+      out += static_cast<char>(byte);
+      state = impl_->machine().step(state, static_cast<uint8_t>(byte));
+    }
+    return out;
+  });
 }
 
 }  // namespace flare::frontend::grammar

@@ -20,6 +20,8 @@ struct CompileLimits {
   int warm_ms = 20;                           // of that on masks made ahead
   size_t max_bytes = size_t{64} << 20;        // of the automaton; beyond: constraint_too_large
   size_t max_cache_bytes = size_t{64} << 20;  // of what matching remembers; beyond: forgotten
+  // Of one token or mask while matching, some hundred times what it takes; beyond: an error.
+  int step_ms = 250;
 };
 
 // Immutable for its users, who may be on any thread: what matching learns is guarded inside.
@@ -59,7 +61,9 @@ class GrammarCache {
   std::unique_ptr<Impl> impl_;
 };
 
-// Where one sequence stands. Confined to one thread; several may share a CompiledGrammar.
+// Where one sequence stands. Confined to one thread; several may share a CompiledGrammar. Methods
+// throw ConstraintError (constraint_too_large) where a grammar takes more time or memory for one
+// token than its limits say: never is that a dead end.
 class Matcher {
  public:
   explicit Matcher(std::shared_ptr<CompiledGrammar> grammar);

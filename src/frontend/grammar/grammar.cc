@@ -1,6 +1,8 @@
 // The arena of grammar expressions and the grammars of whole answers.
 #include "frontend/grammar/grammar.h"
 
+#include <chrono>
+
 #include "frontend/grammar/pattern.h"
 
 namespace flare::frontend::grammar {
@@ -37,12 +39,16 @@ Grammar::Expr Grammar::text_without(std::vector<std::string> stops) {
 Grammar::Expr Grammar::regex(std::string_view pattern) {
   try {
     Languages languages;  // only to see whether the pattern is one
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    languages.set_check([deadline] {
+      if (std::chrono::steady_clock::now() > deadline) throw Languages::Overflow{};
+    });
     whole_language(languages, pattern);
   } catch (const PatternError& e) {
     throw ConstraintError(e.kind == PatternError::kTooLarge ? kConstraintTooLarge : kInvalidRegex,
                           "", "regex: byte {}: {}", e.at, e.message);
   } catch (const Languages::Overflow&) {
-    throw ConstraintError(kConstraintTooLarge, "", "regex: it takes too much memory");
+    throw ConstraintError(kConstraintTooLarge, "", "regex: it takes too much time or memory");
   }
   return add({.kind = Kind::kRegex, .text = std::string(pattern)});
 }

@@ -392,48 +392,56 @@ void Languages::forget(size_t n_kept) {
 }
 
 uint32_t Languages::free_letters(Lang a, const CodePointSet& set) {
-  return freedom(a, set).letters;
+  Freedoms known;
+  return freedom(a, set, known).letters;
 }
 
 // `letters`: how many letters of the set may follow in any order; `completion`: how many more may
-// be needed afterwards, and suffice at any time before.
-Languages::Freedom Languages::freedom(Lang a, const CodePointSet& set) {
+// be needed afterwards, and suffice at any time before. `known`: of parts, which may be shared.
+Languages::Freedom Languages::freedom(Lang a, const CodePointSet& set, Freedoms& known) {
   const Node& n = node(a);
+  const bool composed = n.op == Op::kConcat || n.op == Op::kEither || n.op == Op::kBoth;
+  if (composed) {
+    if (const auto found = known.find(a); found != known.end()) return found->second;
+  }
+  Freedom out{0, 0};
   switch (n.op) {
     case Op::kLetters:
-      return {includes(sets_[n.a], set) ? 1u : 0u, 1};
+      out = {includes(sets_[n.a], set) ? 1u : 0u, 1};
+      break;
     case Op::kRepeat: {
       const Node& body = node(static_cast<Lang>(n.a));
       const bool free = body.op == Op::kLetters && includes(sets_[body.a], set);
-      return {free ? n.c : 0, n.b};
+      out = {free ? n.c : 0, n.b};
+      break;
     }
     case Op::kConcat: {
-      const Freedom left = freedom(static_cast<Lang>(n.a), set);
-      return {left.letters, plus(left.completion, node(static_cast<Lang>(n.b)).min_length)};
+      const Freedom left = freedom(static_cast<Lang>(n.a), set, known);
+      out = {left.letters, plus(left.completion, node(static_cast<Lang>(n.b)).min_length)};
+      break;
     }
-    case Op::kEither: {
-      Freedom best{0, 0};
+    case Op::kEither:
       for (const Lang child : n.children) {
         if (node(child).op == Op::kEither) continue;
-        const Freedom f = freedom(child, set);
-        if (f.letters > best.letters) best = f;
+        const Freedom f = freedom(child, set, known);
+        if (f.letters > out.letters) out = f;
       }
-      return best;
-    }
-    case Op::kBoth: {
-      Freedom out{kInf, 0};
+      break;
+    case Op::kBoth:
+      out.letters = kInf;
       for (const Lang child : n.children) {
-        const Freedom f = freedom(child, set);
+        const Freedom f = freedom(child, set, known);
         out.letters = std::min(out.letters, f.letters);
         out.completion = plus(out.completion, f.completion);
       }
       if (out.letters != kInf)
         out.letters = out.letters > out.completion ? out.letters - out.completion : 0;
-      return out;
-    }
+      break;
     default:
-      return {0, 0};
+      break;
   }
+  if (composed) known.emplace(a, out);
+  return out;
 }
 
 }  // namespace flare::frontend::grammar

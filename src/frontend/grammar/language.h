@@ -23,7 +23,7 @@ struct Arc {
 };
 
 // An arena of hash-consed expressions: equal structure, equal id. Letters are code points and
-// markers. Confined to one thread at a time. Methods throw LanguageOverflow beyond the limit.
+// markers. Confined to one thread at a time. Methods throw Overflow beyond the limit.
 class Languages {
  public:
   static constexpr uint32_t kInfinite = UINT32_MAX;
@@ -72,10 +72,17 @@ class Languages {
   // Forgets every expression made after the first `n_kept`, and all that was derived.
   void forget(size_t n_kept);
   size_t bytes() const { return bytes_; }
+  // Counts memory that others hold for the same grammar, and calls the check now and then.
+  void charge(size_t bytes);
   size_t n_expressions() const { return nodes_.size(); }
   void set_limit(size_t bytes) { limit_ = bytes; }
   // Called now and then during long work; may throw.
-  void set_check(std::function<void()> check) { check_ = std::move(check); }
+  void set_check(std::function<void()> check) {
+    check_ = std::move(check);
+    restart_check();
+  }
+  // The next check is a whole interval away.
+  void restart_check() { work_ = 0; }
 
  private:
   enum class Op : uint8_t {
@@ -108,12 +115,12 @@ class Languages {
   struct Freedom {
     uint32_t letters, completion;
   };
+  using Freedoms = std::unordered_map<Lang, Freedom>;
 
   const Node& node(Lang a) const { return nodes_[static_cast<size_t>(a)]; }
   Memo& memo(Lang a) { return memos_[static_cast<size_t>(a)]; }
   Lang intern(Node node);
   void fold_bounded_prefixes(std::vector<Lang>& options);
-  void charge(size_t bytes);
   const std::vector<Arc>& raw_arcs(Lang a);
   std::vector<Arc> derive(Lang a);
   std::vector<Arc> derive_concat(Lang a);
@@ -122,7 +129,7 @@ class Languages {
   std::vector<Arc> negate(const std::vector<Arc>& x);
   bool explore(Lang a);
   bool endless_multiple(Lang a) const;
-  Freedom freedom(Lang a, const CodePointSet& set);
+  Freedom freedom(Lang a, const CodePointSet& set, Freedoms& known);
 
   std::deque<Node> nodes_;  // references survive growth
   std::deque<Memo> memos_;

@@ -196,14 +196,14 @@ class Lowering {
   }
 
   ProgramBuilder::Part json(const Grammar::Schema& schema) {
-    compilers_.push_back(
-        std::make_unique<SchemaCompiler>(builder_, schema.json, schema.options, check_));
-    SchemaCompiler& compiler = *compilers_.back();
-    const ProgramBuilder::Part part = compiler.compile();
     if (const size_t bytes = schema.json.to_text().size(); bytes > kMaxSchemaBytes)
       throw ConstraintError(kConstraintTooLarge, "",
                             "schema: it has {} bytes, at most {} are taken", bytes,
                             kMaxSchemaBytes);
+    compilers_.push_back(
+        std::make_unique<SchemaCompiler>(builder_, schema.json, schema.options, check_));
+    SchemaCompiler& compiler = *compilers_.back();
+    const ProgramBuilder::Part part = compiler.compile();
     relaxed_.insert(relaxed_.end(), compiler.relaxed().begin(), compiler.relaxed().end());
     return part;
   }

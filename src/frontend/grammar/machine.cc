@@ -2,7 +2,10 @@
 #include "frontend/grammar/machine.h"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
+#include <unordered_set>
+
+#include "frontend/grammar/grammar.h"
 
 namespace flare::frontend::grammar {
 namespace {
@@ -25,17 +28,34 @@ uint64_t pair_key(int32_t a, int32_t b) {
 struct Machine::Work {
   std::vector<Config> configs;
   std::vector<Thread> todo;
-  std::vector<Thread> seen = {};
-  std::vector<Pending> pending = {};
   bool accepts = false;
+  // Calls by rank of the procedure and its data: callers that call before any letter come first.
+  std::map<std::pair<int32_t, int32_t>, Pending> pending = {};
+  // Few as a rule; a set takes over where they are many.
+  std::vector<Thread> seen = {};
+  std::unordered_set<uint64_t> many_seen = {};
+
+  // Whether it is the first of its kind.
+  bool see(Thread thread) {
+    constexpr size_t kFew = 32;
+    if (seen.size() < kFew) {
+      if (std::find(seen.begin(), seen.end(), thread) != seen.end()) return false;
+      seen.push_back(thread);
+      return true;
+    }
+    if (many_seen.empty())
+      for (const Thread& t : seen) many_seen.insert(pair_key(t.pc, t.frame));
+    return many_seen.insert(pair_key(thread.pc, thread.frame)).second;
+  }
 };
 
 Machine::Machine(std::unique_ptr<Languages> languages, Program program,
-                 const Vocabulary& vocabulary, size_t max_bytes)
+                 const Vocabulary& vocabulary, size_t max_bytes, int step_ms)
     : languages_(std::move(languages)),
       program_(std::move(program)),
       vocabulary_(vocabulary),
       max_bytes_(max_bytes),
+      step_ms_(step_ms),
       n_expressions_(languages_->n_expressions()),
       lexer_(*languages_, program_) {
   languages_->set_limit(languages_->bytes() + 2 * max_bytes);
@@ -44,22 +64,35 @@ Machine::Machine(std::unique_ptr<Languages> languages, Program program,
 
 Machine::~Machine() = default;
 
-void Machine::compiled() { languages_->set_check({}); }
+void Machine::compiled() {
+  languages_->set_check([this] { check_operation(); });
+}
 
 void Machine::begin_operation() {
-  // Some hundred times what an operation takes: only leaves that multiply without end get there.
-  constexpr auto kLongest = std::chrono::milliseconds(250);
-  const auto deadline = std::chrono::steady_clock::now() + kLongest;
-  languages_->set_check([deadline] {
-    if (std::chrono::steady_clock::now() > deadline) throw Languages::Overflow{};
-  });
+  deadline_ = Clock::now() + std::chrono::milliseconds(step_ms_);
+  processor_deadline_.reset();
+  languages_->restart_check();
+}
+
+void Machine::check_operation() {
+  if (Clock::now() < deadline_) return;
+  // Reading the time that this thread had costs more, so it is asked only when the wall's is over:
+  // a process that was held up gets its share again.
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  const auto spent = std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+  if (!processor_deadline_) processor_deadline_ = spent + std::chrono::milliseconds(step_ms_);
+  if (spent >= *processor_deadline_)
+    throw ConstraintError(kConstraintTooLarge, "", "constraint: one token took longer than {} ms",
+                          step_ms_);
 }
 
 size_t Machine::bytes() const { return bytes_ + lexer_.bytes() + languages_->bytes(); }
 
 bool Machine::trim(bool always) {
-  if (!always && bytes() < max_bytes_) return false;
+  if (!always && bytes() < kept_bytes_ + trim_bytes_) return false;
   ++generation_;
+  start_.reset();
   states_.clear();
   frames_.clear();
   object_states_.clear();
@@ -78,12 +111,25 @@ bool Machine::trim(bool always) {
   lexer_.clear();
   if (generation_ > 1) languages_->forget(n_expressions_);
   bytes_ = 0;
+  kept_bytes_ = bytes();
+  trim_bytes_ = max_bytes_;
   return true;
 }
 
+void Machine::keep_walked() {
+  constexpr size_t kMostBytes = size_t{256} << 20;
+  const size_t walked = bytes() - std::min(bytes(), kept_bytes_);
+  if (walked > std::max(kMostBytes, max_bytes_))
+    throw ConstraintError(kConstraintTooLarge, "", "constraint: the answer so far takes {} bytes",
+                          walked);
+  trim_bytes_ = std::max(trim_bytes_, 2 * walked);
+}
+
 Machine::State Machine::start() {
+  if (start_) return *start_;
   const int32_t root = frame(program_.root, 0, {});
-  return closure({}, {{program_.procedures[static_cast<size_t>(program_.root)].entry, root}});
+  start_ = closure({}, {{program_.procedures[static_cast<size_t>(program_.root)].entry, root}});
+  return *start_;
 }
 
 Machine::State Machine::closure(std::vector<Config> kernel, std::vector<Thread> threads) {
@@ -92,22 +138,16 @@ Machine::State Machine::closure(std::vector<Config> kernel, std::vector<Thread> 
     while (!work.todo.empty()) {
       const Thread thread = work.todo.back();
       work.todo.pop_back();
-      if (std::find(work.seen.begin(), work.seen.end(), thread) != work.seen.end()) continue;
-      work.seen.push_back(thread);
+      if (!work.see(thread)) continue;
+      languages_->charge(0);
       run_thread(work, thread, thread.frame == fresh_frame);
     }
   };
   drain(-1);
   while (!work.pending.empty()) {
     // The caller-most procedure: nothing that is still to run can call it.
-    const auto rank = [&](const Pending& p) {
-      return program_.procedures[static_cast<size_t>(p.procedure)].rank;
-    };
-    const auto first =
-        std::min_element(work.pending.begin(), work.pending.end(),
-                         [&](const Pending& x, const Pending& y) { return rank(x) < rank(y); });
-    Pending next = std::move(*first);
-    work.pending.erase(first);
+    Pending next = std::move(work.pending.begin()->second);
+    work.pending.erase(work.pending.begin());
     std::sort(next.parents.begin(), next.parents.end());
     next.parents.erase(std::unique(next.parents.begin(), next.parents.end()), next.parents.end());
     const int32_t made = frame(next.procedure, next.data, std::move(next.parents));
@@ -181,12 +221,9 @@ void Machine::run_thread(Work& work, Thread thread, bool fresh_frame) {
 }
 
 void Machine::call(Work& work, int32_t procedure, int32_t data, std::span<const Thread> parents) {
-  for (Pending& p : work.pending) {
-    if (p.procedure != procedure || p.data != data) continue;
-    p.parents.insert(p.parents.end(), parents.begin(), parents.end());
-    return;
-  }
-  work.pending.push_back({procedure, data, {parents.begin(), parents.end()}});
+  const int32_t rank = program_.procedures[static_cast<size_t>(procedure)].rank;
+  Pending& p = work.pending.try_emplace({rank, data}, Pending{procedure, data, {}}).first->second;
+  p.parents.insert(p.parents.end(), parents.begin(), parents.end());
 }
 
 void Machine::return_from(Work& work, const Thread& thread) {

@@ -1,10 +1,12 @@
 // The automaton behind a compiled grammar: sets of leaves under way, each with its shared stack.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,17 +29,21 @@ class Machine {
   static constexpr State kDead = -1;
 
   Machine(std::unique_ptr<Languages> languages, Program program, const Vocabulary& vocabulary,
-          size_t max_bytes);
+          size_t max_bytes, int step_ms);
   ~Machine();
 
   // Until this is called the check of the compilation applies.
   void compiled();
-  // Gives the operation that follows an end: steps and masks throw Languages::Overflow behind it.
+  // Gives the operation that follows (one token, one mask) an end: where leaves multiply beyond
+  // `step_ms` of work it throws ConstraintError.
   void begin_operation();
   std::mutex& mutex() { return mutex_; }
   uint64_t generation() const { return generation_; }
   // Forgets if more than the limit is remembered (or always). Whether it did.
   bool trim(bool always = false);
+  // What is remembered is what a sequence needs to go on: the next trim is as far away again, so
+  // that sequences are walked again seldom. Throws ConstraintError if that is too much.
+  void keep_walked();
 
   State start();
   // These return kDead where nothing may follow.
@@ -57,6 +63,7 @@ class Machine {
   size_t bytes() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Config {  // a leaf under way
     Lex lex;
     int32_t pc;  // where it goes on; unused of a member name
@@ -119,6 +126,7 @@ class Machine {
   };
   struct Collect;
 
+  void check_operation();
   State closure(std::vector<Config> kernel, std::vector<Thread> threads);
   void run_thread(Work& work, Thread thread, bool fresh_frame);
   void call(Work& work, int32_t procedure, int32_t data, std::span<const Thread> parents);
@@ -154,12 +162,18 @@ class Machine {
   Program program_;
   const Vocabulary& vocabulary_;
   const size_t max_bytes_;
+  const int step_ms_;
+  Clock::time_point deadline_;                                  // of the operation, on the wall
+  std::optional<std::chrono::nanoseconds> processor_deadline_;  // once that is over, of the thread
+  size_t kept_bytes_ = 0;                                       // of what is never forgotten
+  size_t trim_bytes_ = 0;                                       // beyond those: forget
   const size_t n_expressions_;
   std::mutex mutex_;
   Lexer lexer_;
   uint64_t generation_ = 0;
   size_t bytes_ = 0;
 
+  std::optional<State> start_;
   std::vector<StateData> states_;
   std::vector<Frame> frames_;
   std::vector<ObjectState> object_states_;

@@ -103,6 +103,7 @@ void Machine::collect(Collect& job, State state, int32_t nodes, bool approximate
   if (std::find(job.seen.begin(), job.seen.end(), std::pair{state, nodes}) != job.seen.end())
     return;
   job.seen.emplace_back(state, nodes);
+  languages_->charge(0);
   const std::vector<Config> configs = states_[static_cast<size_t>(state)].configs;
   std::vector<std::pair<int32_t, Thread>> exits;  // node set, what goes on behind it
   for (const Config& c : configs) {
@@ -232,6 +233,7 @@ void Machine::recheck_duplicates(Collect& job, const Config& c, int32_t nodes) {
 const Machine::Summary& Machine::summary(Lex lex, int32_t nodes) {
   const uint64_t key = uint64_t{static_cast<uint32_t>(lex)} << 32 | static_cast<uint32_t>(nodes);
   const auto known = summaries_.find(key);
+  languages_->charge(0);
   if (known != summaries_.end()) return *known->second;
   auto made = std::make_unique<Summary>(make_summary(lex, nodes));
   bytes_ += sizeof(Summary) + 64 + made->dense.size() * 4 + made->sparse.size() * 4;

@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kMaxBytes = size_t{64} << 10;
 constexpr int kMaxDepth = 256;
+constexpr size_t kMaxIntervals = size_t{1} << 20;  // of all classes
 constexpr uint32_t kMaxBound = 1u << 30;
 
 struct Tree {
@@ -31,11 +32,6 @@ TreePtr make(Tree::Kind kind) {
   auto tree = std::make_unique<Tree>();
   tree->kind = kind;
   tree->anchored = kind == Tree::kBegin || kind == Tree::kEnd;
-  return tree;
-}
-TreePtr make_set(CodePointSet set) {
-  TreePtr tree = make(Tree::kSet);
-  tree->set = std::move(set);
   return tree;
 }
 
@@ -81,6 +77,14 @@ class Parser {
       return true;
     }
     return false;
+  }
+
+  TreePtr set_of(CodePointSet set) {
+    n_intervals_ += set.size();
+    if (n_intervals_ > kMaxIntervals) fail(PatternError::kTooLarge, "has too many large classes");
+    TreePtr tree = make(Tree::kSet);
+    tree->set = std::move(set);
+    return tree;
   }
 
   TreePtr choice(int depth) {
@@ -165,11 +169,11 @@ class Parser {
       case U'$':
         return make(Tree::kEnd);
       case U'.':
-        return make_set(not_line_terminators());
+        return set_of(not_line_terminators());
       case U'(':
         return group(depth);
       case U'[':
-        return make_set(char_class());
+        return set_of(char_class());
       case U'\\':
         return escape();
       case U'*':
@@ -178,7 +182,7 @@ class Parser {
         --at_;
         syntax("nothing to repeat");
       default:
-        return make_set({{c, c}});
+        return set_of({{c, c}});
     }
   }
 
@@ -323,7 +327,7 @@ class Parser {
       return make(Tree::kTrue);
     }
     if ((c >= U'1' && c <= U'9') || c == U'k') unsupported("a back reference");
-    return make_set(intersection(normalised(common_escape().set), any_code_point()));
+    return set_of(intersection(normalised(common_escape().set), any_code_point()));
   }
 
   CodePointSet char_class() {
@@ -362,6 +366,7 @@ class Parser {
   std::u32string text_;
   size_t at_ = 0;
   bool lookaround_ = false;
+  size_t n_intervals_ = 0;
 };
 
 // A word stands between endless begin and end marks, of which ^ and $ take one each. variant(t, b,

@@ -2,13 +2,14 @@
 #include "frontend/grammar/program.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/error.h"
 
 namespace flare::frontend::grammar {
 namespace {
 
-void make_trie(ObjectSpec& spec) {
+void make_trie(ObjectSpec& spec, Languages& languages) {
   const auto n_names = static_cast<int32_t>(spec.names.size());
   spec.trie.assign(1, {.children = {}, .first = 0, .last = n_names});
   for (int32_t i = 0; i < n_names; ++i) {
@@ -17,6 +18,7 @@ void make_trie(ObjectSpec& spec) {
       auto& children = spec.trie[at].children;
       if (children.empty() || children.back().first != c) {
         children.emplace_back(c, static_cast<int32_t>(spec.trie.size()));
+        languages.charge(sizeof(ObjectSpec::TrieNode) + sizeof(children[0]));
         spec.trie.push_back({.children = {}, .first = i, .last = i});
       }
       at = static_cast<size_t>(spec.trie[at].children.back().second);
@@ -91,6 +93,7 @@ bool rank_procedures(Program& program, Languages& languages) {
 }  // namespace
 
 ProgramBuilder::Part ProgramBuilder::add(Node node) {
+  languages_.charge(sizeof(Node) + node.children.size() * sizeof(Part));
   parts_.push_back(std::move(node));
   return static_cast<Part>(parts_.size() - 1);
 }
@@ -162,42 +165,139 @@ ProgramBuilder::Part ProgramBuilder::object(ObjectSpec spec) {
   return add({.kind = Kind::kObject, .a = static_cast<int32_t>(objects_.size() - 1)});
 }
 
-// One step towards the least fixpoint. Whether something changed.
-bool ProgramBuilder::update(Node& node) {
-  const bool was_productive = node.productive, was_nullable = node.nullable;
-  const auto productive = [&](Part p) { return at(p).productive; };
-  const auto nullable = [&](Part p) { return at(p).productive && at(p).nullable; };
-  switch (node.kind) {
-    case Kind::kLeaf:
-      node.productive = languages_.live(node.a);
-      node.nullable = node.spelling == Spelling::kRaw && languages_.nullable(node.a);
-      break;
-    case Kind::kSequence:
-      node.productive = std::all_of(node.children.begin(), node.children.end(), productive);
-      node.nullable = std::all_of(node.children.begin(), node.children.end(), nullable);
-      break;
-    case Kind::kChoice:
-      node.productive = std::any_of(node.children.begin(), node.children.end(), productive);
-      node.nullable = std::any_of(node.children.begin(), node.children.end(), nullable);
-      break;
-    case Kind::kRepeat:
-      node.productive = node.min == 0 || productive(node.children[0]);
-      node.nullable = node.min == 0 || nullable(node.children[0]);
-      break;
-    case Kind::kCall:
-      node.productive = body_productive_[static_cast<size_t>(node.a)];
-      node.nullable = body_nullable_[static_cast<size_t>(node.a)];
-      break;
-    case Kind::kObject:
-      node.productive = object_productive_[static_cast<size_t>(node.a)];
-      break;
+// What can produce a text, and what the empty one: the least fixpoint. Each fact is passed on once
+// to those that use its item, so the work is that of the program's size; objects look at all their
+// members, but only after everything else that was learnt.
+class ProgramBuilder::Fixpoint {
+ public:
+  explicit Fixpoint(ProgramBuilder& builder)
+      : b_(builder),
+        first_body_(b_.parts_.size()),
+        first_object_(first_body_ + b_.bodies_.size()),
+        n_items_(first_object_ + b_.objects_.size()) {
+    b_.body_productive_.assign(b_.bodies_.size(), false);
+    b_.body_nullable_.assign(b_.bodies_.size(), false);
+    b_.object_productive_.assign(b_.objects_.size(), false);
+    for (std::vector<uint32_t>& missing : missing_) missing.assign(b_.parts_.size(), 0);
+    find_users();
   }
-  return node.productive != was_productive || node.nullable != was_nullable;
-}
+
+  void run() {
+    for (size_t i = 0; i < b_.parts_.size(); ++i) begin(i);
+    is_dirty_.assign(b_.objects_.size(), true);
+    for (size_t i = 0; i < b_.objects_.size(); ++i) dirty_.push_back(i);
+    spread();
+    while (!dirty_.empty()) {
+      for (const size_t object : std::exchange(dirty_, {})) {
+        is_dirty_[object] = false;
+        if (b_.update_object(object)) learn(first_object_ + object, kProductive);
+      }
+      spread();
+    }
+  }
+
+ private:
+  enum Fact : uint8_t { kProductive, kNullable };
+
+  // users_[first_user_[i] .. first_user_[i + 1]) use item i; who uses it twice is there twice.
+  void find_users() {
+    std::vector<std::pair<size_t, size_t>> uses;  // used, user
+    for (size_t i = 0; i < b_.parts_.size(); ++i) {
+      const Node& node = b_.parts_[i];
+      for (const Part child : node.children) uses.emplace_back(static_cast<size_t>(child), i);
+      if (node.kind == Kind::kCall)
+        uses.emplace_back(first_body_ + static_cast<size_t>(node.a), i);
+      else if (node.kind == Kind::kObject)
+        uses.emplace_back(first_object_ + static_cast<size_t>(node.a), i);
+    }
+    for (size_t i = 0; i < b_.bodies_.size(); ++i)
+      if (b_.bodies_[i] >= 0)
+        uses.emplace_back(static_cast<size_t>(b_.bodies_[i]), first_body_ + i);
+    for (size_t i = 0; i < b_.objects_.size(); ++i) {
+      const auto value = [&](int32_t procedure) {
+        if (procedure >= 0)
+          uses.emplace_back(first_body_ + static_cast<size_t>(procedure), first_object_ + i);
+      };
+      for (const int32_t procedure : b_.objects_[i].procedures) value(procedure);
+      for (const ObjectSpec::Others& other : b_.objects_[i].others) value(other.procedure);
+    }
+    b_.languages_.charge(uses.size() * (sizeof(uses[0]) + sizeof(users_[0])));
+    first_user_.assign(n_items_ + 1, 0);
+    for (const auto& [used, user] : uses) ++first_user_[used + 1];
+    for (size_t i = 0; i < n_items_; ++i) first_user_[i + 1] += first_user_[i];
+    users_.resize(uses.size());
+    std::vector<size_t> next(first_user_.begin(), first_user_.end() - 1);
+    for (const auto& [used, user] : uses) users_[next[used]++] = user;
+  }
+
+  // What a part has of its own.
+  void begin(size_t i) {
+    Node& node = b_.parts_[i];
+    node.productive = node.nullable = false;
+    const auto n_children = static_cast<uint32_t>(node.children.size());
+    missing_[kProductive][i] = missing_[kNullable][i] = n_children;
+    bool productive = false, nullable = false;
+    if (node.kind == Kind::kLeaf) {
+      productive = b_.languages_.live(node.a);
+      nullable = productive && node.spelling == Spelling::kRaw && b_.languages_.nullable(node.a);
+    } else if (node.kind == Kind::kRepeat) {
+      productive = nullable = node.min == 0;
+    } else if (node.kind == Kind::kSequence) {
+      productive = nullable = n_children == 0;
+    }
+    if (productive) learn(i, kProductive);
+    if (nullable) learn(i, kNullable);
+  }
+
+  void learn(size_t item, Fact fact) {
+    if (item < first_body_) {
+      Node& node = b_.parts_[item];
+      bool& known = fact == kProductive ? node.productive : node.nullable;
+      if (std::exchange(known, true)) return;
+    } else if (item < first_object_) {
+      std::vector<bool>& known = fact == kProductive ? b_.body_productive_ : b_.body_nullable_;
+      if (known[item - first_body_]) return;
+      known[item - first_body_] = true;
+    }
+    todo_.emplace_back(item, fact);
+  }
+
+  void spread() {
+    while (!todo_.empty()) {
+      const auto [item, fact] = todo_.back();
+      todo_.pop_back();
+      for (size_t u = first_user_[item]; u < first_user_[item + 1]; ++u) tell(users_[u], fact);
+    }
+  }
+
+  void tell(size_t user, Fact fact) {
+    b_.languages_.charge(0);
+    if (user >= first_object_) {
+      const size_t object = user - first_object_;
+      if (fact == kProductive && !is_dirty_[object]) {
+        is_dirty_[object] = true;
+        dirty_.push_back(object);
+      }
+    } else if (user >= first_body_ || b_.parts_[user].kind != Kind::kSequence ||
+               --missing_[fact][user] == 0) {
+      learn(user, fact);
+    }
+  }
+
+  ProgramBuilder& b_;
+  // Items are parts, then procedures by their bodies, then objects.
+  const size_t first_body_, first_object_, n_items_;
+  std::vector<size_t> first_user_, users_;
+  std::vector<uint32_t> missing_[2];  // of a sequence, by fact: parts of which it is not known
+  std::vector<std::pair<size_t, Fact>> todo_;
+  std::vector<bool> is_dirty_;
+  std::vector<size_t> dirty_;  // objects with news of a member
+};
 
 bool ProgramBuilder::update_object(size_t index) {
   ObjectSpec& spec = objects_[index];
   const size_t n = spec.names.size();
+  languages_.charge(0);
   const auto value_exists = [&](int32_t procedure) {
     return procedure >= 0 && body_productive_[static_cast<size_t>(procedure)];
   };
@@ -213,6 +313,7 @@ bool ProgramBuilder::update_object(size_t index) {
   ObjectSpec::Bits needed = spec.required;
   if (!spec.needs.empty()) {
     for (size_t i = 0; i < n; ++i) {
+      languages_.charge(0);
       if (bit(spec.required, i))
         for (size_t w = 0; w < needed.size(); ++w) needed[w] |= spec.needs[i][w];
       if (bit(exists, i) && !all_exist(spec.needs[i]))
@@ -231,24 +332,6 @@ bool ProgramBuilder::update_object(size_t index) {
   return changed;
 }
 
-void ProgramBuilder::find_productive() {
-  body_productive_.assign(bodies_.size(), false);
-  body_nullable_.assign(bodies_.size(), false);
-  object_productive_.assign(objects_.size(), false);
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t i = 0; i < objects_.size(); ++i) changed |= update_object(i);
-    for (Node& node : parts_) changed |= update(node);
-    for (size_t p = 0; p < bodies_.size(); ++p) {
-      const bool productive = bodies_[p] >= 0 && at(bodies_[p]).productive;
-      const bool nullable = bodies_[p] >= 0 && productive && at(bodies_[p]).nullable;
-      changed |= productive != body_productive_[p] || nullable != body_nullable_[p];
-      body_productive_[p] = productive;
-      body_nullable_[p] = nullable;
-    }
-  }
-}
-
 int32_t ProgramBuilder::use_procedure(int32_t declared, Program& program) {
   int32_t& id = procedure_of_[static_cast<size_t>(declared)];
   if (id < 0) {
@@ -260,7 +343,7 @@ int32_t ProgramBuilder::use_procedure(int32_t declared, Program& program) {
 }
 
 bool ProgramBuilder::build(Part root, Program& program, bool& left_recursive) {
-  find_productive();
+  Fixpoint(*this).run();
   left_recursive = false;
   if (!at(root).productive) return false;
   procedure_of_.assign(bodies_.size(), -1);
@@ -279,6 +362,8 @@ bool ProgramBuilder::build(Part root, Program& program, bool& left_recursive) {
       emit(next.body, program);
       program.code.push_back({Op::kReturn});
     }
+    languages_.charge((program.code.size() - static_cast<size_t>(entry)) * sizeof(Instruction) +
+                      sizeof(Procedure));
   }
   left_recursive = !rank_procedures(program, languages_);
   return true;
@@ -374,7 +459,7 @@ void ProgramBuilder::emit_repeat(Part part, Program& program) {
 void ProgramBuilder::emit_object(const Pending& pending, Program& program) {
   const int32_t object = program.procedures[static_cast<size_t>(pending.procedure)].object;
   ObjectSpec& spec = program.objects[static_cast<size_t>(object)];
-  make_trie(spec);
+  make_trie(spec, languages_);
   const Lang space = languages_.letter(' ');
   const Lang newline = languages_.concat(languages_.letter('\n'), languages_.repeat(space, 0, 16));
   const Lang white = languages_.either({Languages::kEmptyWord, space, newline});
@@ -396,11 +481,10 @@ void ProgramBuilder::emit_object(const Pending& pending, Program& program) {
   program.code[static_cast<size_t>(open)].b = close;
   program.code[static_cast<size_t>(open)].c = key;
 
-  std::vector<std::pair<int32_t, int32_t>> known;  // value procedure → code
+  std::unordered_map<int32_t, int32_t> known;  // value procedure → code
   const auto value_code = [&](int32_t procedure, bool usable) -> int32_t {
     if (!usable) return -1;
-    for (const auto& [p, code] : known)
-      if (p == procedure) return code;
+    if (const auto found = known.find(procedure); found != known.end()) return found->second;
     const int32_t start = here();
     leaf(languages_.concat({white, languages_.letter(':'), white}));
     const Part body = bodies_[static_cast<size_t>(procedure)];
@@ -409,7 +493,7 @@ void ProgramBuilder::emit_object(const Pending& pending, Program& program) {
     else
       program.code.push_back({Op::kCall, use_procedure(procedure, program)});
     program.code.push_back({Op::kMembers, object, close, comma});
-    known.emplace_back(procedure, start);
+    known.emplace(procedure, start);
     return start;
   };
   std::vector<int32_t> codes;

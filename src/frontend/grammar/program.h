@@ -135,8 +135,7 @@ class ProgramBuilder {
 
   const Node& at(Part p) const { return parts_[static_cast<size_t>(p)]; }
   Part add(Node node);
-  void find_productive();
-  bool update(Node& node);
+  class Fixpoint;
   bool update_object(size_t index);
   int32_t use_procedure(int32_t declared, Program& program);
   void emit(Part part, Program& program);

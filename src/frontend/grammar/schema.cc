@@ -10,6 +10,8 @@ namespace {
 // Alternatives of one set, and of a whole schema.
 constexpr size_t kMaxAlternatives = 4096;
 constexpr size_t kMaxAlternativesInAll = 50000;
+// Members of one object.
+constexpr size_t kMaxNames = 20000;
 // Kinds of names that patternProperties may tell apart.
 constexpr size_t kMaxNameKinds = 128;
 // Optional tuple members that nest before a procedure takes over.
@@ -107,6 +109,7 @@ ProgramBuilder::Part SchemaCompiler::compile() {
     check_();
     builder_.define(id, compile_set(set));
   }
+  compare_branches();
   return root;
 }
 
@@ -114,6 +117,7 @@ int32_t SchemaCompiler::procedure(Set set) {
   set = simplified(std::move(set));
   const auto [it, fresh] = procedures_.try_emplace(set, -1);
   if (fresh) {
+    languages_.charge(2 * set.size() * sizeof(set[0]) + 128);
     it->second = builder_.declare();
     todo_.emplace_back(std::move(set), it->second);
   }
@@ -149,83 +153,130 @@ SchemaCompiler::Set SchemaCompiler::simplified(Set set) {
   return out;
 }
 
-// Every choice of branches of anyOf and oneOf, as sets of schemas whose other keywords all apply.
-std::vector<SchemaCompiler::Set> SchemaCompiler::alternatives(const Set& set) {
+// Every choice of branches of anyOf and oneOf. Walks them depth first along one path, which grows
+// at its ends only and is cut back for the next branch: memory is that of the longest path.
+class SchemaCompiler::Branching {
+ public:
+  explicit Branching(SchemaCompiler& compiler) : compiler_(compiler) {}
+
+  std::vector<Set> run(const Set& set) {
+    for (const Json* schema : set) todo_.push_back({schema, -1});
+    if (settle()) descend(set);
+    while (!levels_.empty()) {
+      Level& level = levels_.back();
+      cut_back(level);
+      const Branch branch = branches_[static_cast<size_t>(level.branch)];
+      if (level.next == branch.options->size()) {
+        levels_.pop_back();
+        continue;
+      }
+      todo_.assign(1, {&(*branch.options)[level.next++], branch.reason});
+      if (settle()) descend(set);
+    }
+    std::sort(found_.begin(), found_.end());
+    found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+    return std::move(found_);
+  }
+
+ private:
+  // A schema that applies, and the one that asked for it.
   struct Item {
     const Json* schema;
-    int32_t reason;  // index into reasons, -1: asked for
+    int32_t reason;  // index into reasons_, -1: asked for from outside
   };
-  struct Partial {
-    Set done;
-    std::vector<Item> todo;
-    std::vector<std::pair<const Json::Array*, int32_t>> branches;
+  struct Branch {
+    const Json::Array* options;
+    int32_t reason;
+    int32_t next;  // the one that waits behind it, -1: none
   };
-  std::vector<std::pair<const Json*, int32_t>> reasons;
-  const auto circular = [&](const Item& item) {
-    for (int32_t r = item.reason; r >= 0; r = reasons[static_cast<size_t>(r)].second)
-      if (reasons[static_cast<size_t>(r)].first == item.schema) return true;
-    return false;
+  // A place where the path divides.
+  struct Level {
+    size_t n_done, n_reasons, n_branches;
+    int32_t waiting;  // of branches, behind this one
+    int32_t branch;
+    size_t next = 0;  // option
   };
-  // Takes everything of `p` that has no choice. False if nothing can be of it.
-  const auto settle = [&](Partial& p) {
-    while (!p.todo.empty()) {
-      const Item item = p.todo.back();
-      p.todo.pop_back();
+
+  // Takes everything to do that has no choice. False if nothing can be of it.
+  bool settle() {
+    while (!todo_.empty()) {
+      const Item item = todo_.back();
+      todo_.pop_back();
+      compiler_.languages_.charge(0);
       if (item.schema->is_bool()) {
         if (!item.schema->as_bool()) return false;
         continue;
       }
-      if (circular(item)) return false;
-      if (std::find(p.done.begin(), p.done.end(), item.schema) != p.done.end()) continue;
-      p.done.push_back(item.schema);
-      const Keywords& k = read(*item.schema);
-      const auto reason = static_cast<int32_t>(reasons.size());
-      reasons.emplace_back(item.schema, item.reason);
-      if (k.ref) p.todo.push_back({k.ref, reason});
+      if (is_circular(item)) return false;
+      if (!is_done_.insert(item.schema).second) continue;
+      done_.push_back(item.schema);
+      const Keywords& k = compiler_.read(*item.schema);
+      const auto reason = static_cast<int32_t>(reasons_.size());
+      reasons_.push_back(item);
+      if (k.ref) todo_.push_back({k.ref, reason});
       if (k.all_of)
-        for (const Json& s : *k.all_of) p.todo.push_back({&s, reason});
-      for (const Json::Array* branch : k.any_of) p.branches.emplace_back(branch, reason);
+        for (const Json& s : *k.all_of) todo_.push_back({&s, reason});
+      for (const Json::Array* options : k.any_of) {
+        branches_.push_back({options, reason, waiting_});
+        waiting_ = static_cast<int32_t>(branches_.size() - 1);
+      }
     }
     return true;
-  };
-  std::vector<Partial> open(1);
-  for (const Json* schema : set) open[0].todo.push_back({schema, -1});
-  std::vector<Set> out;
-  while (!open.empty()) {
-    Partial p = std::move(open.back());
-    open.pop_back();
-    if (!settle(p)) continue;
-    check_();
-    if (p.branches.empty()) {
-      std::sort(p.done.begin(), p.done.end());
-      out.push_back(std::move(p.done));
-      if (out.size() > kMaxAlternatives || ++n_alternatives_ > kMaxAlternativesInAll)
-        throw ConstraintError(kConstraintTooLarge, pointer(*set[0]),
-                              "schema: {}: its branches combine to more than {} alternatives",
-                              quote(pointer(*set[0])), kMaxAlternatives);
-      continue;
-    }
-    const auto [branch, reason] = p.branches.back();
-    p.branches.pop_back();
-    if (open.size() + branch->size() > 4 * kMaxAlternatives)
-      throw ConstraintError(kConstraintTooLarge, pointer(*set[0]),
-                            "schema: {}: its branches combine to too many alternatives",
-                            quote(pointer(*set[0])));
-    for (size_t i = branch->size(); i-- > 0;) {
-      Partial next = p;
-      next.todo.push_back({&(*branch)[i], reason});
-      open.push_back(std::move(next));
-    }
   }
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
-}
+
+  bool is_circular(const Item& item) const {
+    for (int32_t r = item.reason; r >= 0; r = reasons_[static_cast<size_t>(r)].reason)
+      if (reasons_[static_cast<size_t>(r)].schema == item.schema) return true;
+    return false;
+  }
+
+  // To the next branch that waits, or to the end of an alternative.
+  void descend(const Set& set) {
+    compiler_.check_();
+    if (waiting_ < 0) return keep(set);
+    levels_.push_back({.n_done = done_.size(),
+                       .n_reasons = reasons_.size(),
+                       .n_branches = branches_.size(),
+                       .waiting = branches_[static_cast<size_t>(waiting_)].next,
+                       .branch = waiting_});
+  }
+
+  void cut_back(const Level& level) {
+    for (size_t i = level.n_done; i < done_.size(); ++i) is_done_.erase(done_[i]);
+    done_.resize(level.n_done);
+    reasons_.resize(level.n_reasons);
+    branches_.resize(level.n_branches);
+    waiting_ = level.waiting;
+  }
+
+  void keep(const Set& set) {
+    compiler_.languages_.charge(done_.size() * sizeof(done_[0]) + 64);
+    found_.push_back(done_);
+    std::sort(found_.back().begin(), found_.back().end());
+    if (found_.size() <= kMaxAlternatives && ++compiler_.n_alternatives_ <= kMaxAlternativesInAll)
+      return;
+    const std::string where = compiler_.pointer(*set[0]);
+    throw ConstraintError(kConstraintTooLarge, where,
+                          "schema: {}: its branches combine to more than {} alternatives",
+                          quote(where), kMaxAlternatives);
+  }
+
+  SchemaCompiler& compiler_;
+  std::vector<Item> todo_;
+  // The path: what applies, why, the branches met, and the latest of those that wait (-1: none).
+  std::vector<const Json*> done_;
+  std::unordered_set<const Json*> is_done_;
+  std::vector<Item> reasons_;
+  std::vector<Branch> branches_;
+  int32_t waiting_ = -1;
+  std::vector<Level> levels_;
+  std::vector<Set> found_;
+};
 
 SchemaCompiler::Part SchemaCompiler::compile_set(const Set& set) {
   std::vector<Part> parts;
   std::vector<Lang> texts;
-  for (const Set& alternative : alternatives(set))
+  for (const Set& alternative : Branching(*this).run(set))
     compile_alternative(alternative, false, parts, texts);
   // Strings of all alternatives are one leaf.
   if (!texts.empty())
@@ -236,6 +287,7 @@ SchemaCompiler::Part SchemaCompiler::compile_set(const Set& set) {
 SchemaCompiler::Joint SchemaCompiler::join(const Set& set) {
   Joint joint;
   for (const Json* schema : set) {
+    languages_.charge(0);
     const Keywords& k = read(*schema);
     joint.kinds &= k.kinds;
     tighten(joint.bounds, k.bounds);
@@ -243,13 +295,10 @@ SchemaCompiler::Joint SchemaCompiler::join(const Set& set) {
     if (k.has_array) joint.arrays.push_back(&k);
     if (k.has_object || k.closed_by_strict) joint.objects.push_back(&k);
     if (!k.has_values) continue;
-    if (!joint.has_values)
-      joint.values = k.values;
+    if (joint.has_values)
+      keep_common(joint.values, k);
     else
-      std::erase_if(joint.values, [&](const Json* v) {
-        return std::none_of(k.values.begin(), k.values.end(),
-                            [&](const Json* w) { return same_value(*v, *w); });
-      });
+      joint.values = k.values;
     joint.has_values = true;
   }
   return joint;
@@ -393,9 +442,8 @@ void SchemaCompiler::value_set(const Joint& joint, const std::string& name, Set&
   bool listed_anywhere = false, closed = false;
   for (const Keywords* k : joint.objects) {
     bool matched = false;
-    for (const auto& [n, schema] : k->properties) {
-      if (n != name) continue;
-      out.push_back(schema);
+    if (const auto found = k->properties.find(name); found != k->properties.end()) {
+      out.push_back(found->second);
       matched = listed_anywhere = true;
     }
     for (const auto& [pattern, schema] : k->patterns) {
@@ -416,7 +464,7 @@ SchemaCompiler::Part SchemaCompiler::object(const Joint& joint) {
   const auto name = [&](const std::string& text) { names.emplace(decode_utf8(text), text); };
   bool has_needs = false;
   for (const Keywords* k : joint.objects) {
-    for (const auto& [n, schema] : k->properties) name(n);
+    for (const auto& [n, schema] : k->properties) name(std::string(n));
     for (const std::string& n : k->required) name(n);
     for (const auto& [n, list] : k->needs) {
       name(n);
@@ -429,6 +477,7 @@ SchemaCompiler::Part SchemaCompiler::object(const Joint& joint) {
   std::unordered_map<std::string, size_t> index;
   for (const auto& [letters, text] : names) {
     check_();
+    languages_.charge(2 * text.size() + 5 * letters.size() + 160);
     index.emplace(text, spec.names.size());
     Set schemas;
     bool forbidden = false;
@@ -436,6 +485,9 @@ SchemaCompiler::Part SchemaCompiler::object(const Joint& joint) {
     spec.names.push_back(letters);
     spec.procedures.push_back(forbidden ? -1 : procedure(std::move(schemas)));
   }
+  if (names.size() > kMaxNames)
+    throw ConstraintError(kConstraintTooLarge, "", "schema: an object has more than {} members",
+                          kMaxNames);
   const size_t words = (names.size() + 63) / 64;
   const auto set_bit = [](ObjectSpec::Bits& bits, size_t i) {
     bits[i / 64] |= uint64_t{1} << (i % 64);
@@ -450,9 +502,11 @@ SchemaCompiler::Part SchemaCompiler::object(const Joint& joint) {
       for (const auto& [n, list] : k->needs)
         for (const std::string& other : list) asks[index.at(n)].push_back(index.at(other));
     for (size_t i = 0; i < names.size(); ++i) {
+      languages_.charge(words * sizeof(uint64_t));
       ObjectSpec::Bits closed(words, 0);
       std::vector<size_t> todo = {i};
       while (!todo.empty()) {
+        languages_.charge(0);
         const size_t at = todo.back();
         todo.pop_back();
         if (closed[at / 64] >> (at % 64) & 1) continue;

@@ -6,8 +6,11 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -36,6 +39,12 @@ inline constexpr std::array kRefusedKeywords = {
     std::string_view("$recursiveRef"),
 };
 
+// Types of JSON values, as bits.
+struct Kinds {
+  static constexpr unsigned kNull = 1, kBool = 2, kInteger = 4, kReal = 8, kString = 16,
+                            kArray = 32, kObject = 64, kAll = 127;
+};
+
 // Compiles one schema. All schemas that apply to one value together make one set; a set is compiled
 // once, to a procedure. Confined to one thread; errors: ConstraintError.
 class SchemaCompiler {
@@ -53,10 +62,6 @@ class SchemaCompiler {
   using Part = ProgramBuilder::Part;
   // Schemas that all apply, by address: ascending, without repetition.
   using Set = std::vector<const Json*>;
-  struct Kinds {
-    static constexpr unsigned kNull = 1, kBool = 2, kInteger = 4, kReal = 8, kString = 16,
-                              kArray = 32, kObject = 64, kAll = 127;
-  };
   struct Origin {
     const Json* parent = nullptr;
     std::string token;
@@ -66,8 +71,10 @@ class SchemaCompiler {
   struct Keywords {
     unsigned kinds = Kinds::kAll;
     std::vector<const Json*> values;  // of enum or const
+    std::unordered_set<std::string> value_keys;
     bool has_values = false;
-    const Json* ref = nullptr;  // its target
+    unsigned value_kinds = Kinds::kAll;  // of the values, if there are any
+    const Json* ref = nullptr;           // its target
     const Json::Array* all_of = nullptr;
     std::vector<const Json::Array*> any_of;
     NumberBounds bounds;
@@ -76,11 +83,11 @@ class SchemaCompiler {
     std::vector<const Json*> prefix;
     const Json* items = nullptr;
     uint32_t min_items = 0, max_items = Languages::kInfinite;
-    std::vector<std::pair<std::string, const Json*>> properties;
+    std::unordered_map<std::string_view, const Json*> properties;
     std::vector<std::pair<Lang, const Json*>> patterns;
     const Json* additional = nullptr;
     bool closed_by_strict = false;
-    std::vector<std::string> required;
+    std::vector<std::string> required;  // ascending
     std::vector<std::pair<std::string, std::vector<std::string>>> needs;
     uint32_t min_members = 0, max_members = Languages::kInfinite;
   };
@@ -95,19 +102,26 @@ class SchemaCompiler {
   bool read_array(const Json& schema, std::string_view key, const Json& value, Keywords& out);
   bool read_object(const Json& schema, std::string_view key, const Json& value, Keywords& out);
   bool read_joint(const Json& schema, std::string_view key, const Json& value, Keywords& out);
+  void read_values(std::span<const Json> values, Keywords& out);
+  void keep_common(std::vector<const Json*>& values, const Keywords& other);
   unsigned read_kinds(const Json& schema, const Json& value);
   Lang read_pattern(const Json& schema, std::string_view key, std::string_view pattern);
   const Json* resolve(const Json& schema, const std::string& ref);
+  const Json* find_target(const Json& schema, const std::string& ref);
+  const Json* find_anchor(std::string_view name, bool& is_unique);
+  void compare_branches();
   void note(const Json& schema, std::string_view keyword, std::string_view what);
   bool is_schema(const Json& value) const { return value.is_object() || value.is_bool(); }
   bool disjoint(const Json& a, const Json& b, int depth);
+  bool are_disjoint(const Keywords& p, const Keywords& q, int depth);
+  bool differ_in_member(const Keywords& p, const Keywords& q, int depth);
   const Json* follow(const Json* schema);
 
   // schema.cc
   int32_t procedure(Set set);
   Set simplified(Set set);
-  std::vector<Set> alternatives(const Set& set);
   Part compile_set(const Set& set);
+  class Branching;
   struct Joint;  // an alternative's keywords together
   Joint join(const Set& set);
   void compile_alternative(const Set& set, bool ignore_values, std::vector<Part>& out,
@@ -128,7 +142,10 @@ class SchemaCompiler {
   std::function<void()> check_;
   std::unordered_map<const Json*, Origin> origins_;
   std::unordered_map<const Json*, Keywords> keywords_;
-  std::unordered_set<const Json*> reading_;  // whose keywords are being read
+  std::unordered_map<const Json*, const Json*> targets_;                 // of schemas with $ref
+  std::optional<std::unordered_map<std::string, const Json*>> anchors_;  // nullptr: more than one
+  std::vector<std::pair<const Json*, const Json::Array*>> one_ofs_;      // schema, its branches
+  std::map<std::tuple<const Json*, const Json*, int>, bool> disjoint_;
   std::unordered_set<std::string> noted_;
   std::vector<std::string> relaxed_;
   std::map<Set, int32_t> procedures_;
@@ -137,8 +154,5 @@ class SchemaCompiler {
   size_t n_alternatives_ = 0;
   Lang white_;
 };
-
-// Equality of JSON Schema: numbers by value, members in any order.
-bool same_value(const Json& a, const Json& b);
 
 }  // namespace flare::frontend::grammar

@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <span>
 
 #include "frontend/grammar/formats.h"
 #include "frontend/grammar/pattern.h"
@@ -69,27 +70,54 @@ std::optional<std::string> unescape_token(std::string_view token) {
   return out;
 }
 
-}  // namespace
-
-bool same_value(const Json& a, const Json& b) {
-  if (a.is_number() && b.is_number()) {
-    const std::optional<Decimal> x = Decimal::of(a), y = Decimal::of(b);
-    return x && y && *x == *y;
+// A text that equal values have in common: numbers by value, members in any order. nullopt of a
+// value that equals none, not even itself: it holds a number that is too large to compare.
+std::optional<std::string> value_key(const Json& value) {
+  if (value.is_number()) {
+    const std::optional<Decimal> d = Decimal::of(value);
+    return d ? std::optional(d->text()) : std::nullopt;
   }
-  if (a.kind() != b.kind()) return false;
-  if (a.is_array()) {
-    const Json::Array &x = a.as_array(), &y = b.as_array();
-    return x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(), same_value);
+  if (!value.is_array() && !value.is_object()) return value.to_text();
+  std::vector<std::string> parts;
+  if (value.is_array()) {
+    for (const Json& item : value.as_array()) {
+      std::optional<std::string> key = value_key(item);
+      if (!key) return std::nullopt;
+      parts.push_back(std::move(*key));
+    }
+  } else {
+    for (const auto& [name, member] : value.as_object()) {
+      const std::optional<std::string> key = value_key(member);
+      if (!key) return std::nullopt;
+      parts.push_back(quote_json(name) + ':' + *key);
+    }
+    std::sort(parts.begin(), parts.end());
   }
-  if (a.is_object()) {
-    if (a.as_object().size() != b.as_object().size()) return false;
-    return std::all_of(a.as_object().begin(), a.as_object().end(), [&](const auto& member) {
-      const Json* other = b.find(member.first);
-      return other != nullptr && same_value(member.second, *other);
-    });
-  }
-  return a == b;
+  std::string out(1, value.is_array() ? '[' : '{');
+  for (const std::string& part : parts) out += part + ',';
+  return out;
 }
+
+unsigned kind_of(const Json& value) {
+  switch (value.kind()) {
+    case Json::Kind::kNull:
+      return Kinds::kNull;
+    case Json::Kind::kBool:
+      return Kinds::kBool;
+    case Json::Kind::kInteger:
+    case Json::Kind::kReal:
+      return Kinds::kInteger | Kinds::kReal;
+    case Json::Kind::kString:
+      return Kinds::kString;
+    case Json::Kind::kArray:
+      return Kinds::kArray;
+    case Json::Kind::kObject:
+      return Kinds::kObject;
+  }
+  return Kinds::kAll;
+}
+
+}  // namespace
 
 // Where every schema stands, and that there are not too many or too deep ones.
 void SchemaCompiler::survey(const Json& schema) {
@@ -109,12 +137,21 @@ void SchemaCompiler::survey(const Json& schema) {
       throw ConstraintError(kConstraintTooLarge, pointer(*v.node),
                             "schema: {} lies deeper than {} levels", quote(pointer(*v.node)),
                             kMaxDepth);
-    if (++n_nodes > kMaxNodes)
-      throw ConstraintError(kConstraintTooLarge, "", "schema: it has more than {} nodes",
-                            kMaxNodes);
+    const auto count = [&] {
+      if (++n_nodes > kMaxNodes)
+        throw ConstraintError(kConstraintTooLarge, "", "schema: it has more than {} nodes",
+                              kMaxNodes);
+      languages_.charge(sizeof(Origin) + 64);
+    };
+    count();
     const auto enter = [&](const Json& child, std::string token, bool map, bool value) {
+      if (child.is_object() || child.is_array()) {
+        todo.push_back({&child, depth, map, value});
+      } else {
+        if (value || !child.is_bool()) return;  // no schema
+        count();
+      }
       origins_[&child] = {v.node, std::move(token), value};
-      if (child.is_object() || child.is_array()) todo.push_back({&child, depth, map, value});
     };
     if (v.node->is_object()) {
       for (const auto& [key, child] : v.node->as_object())
@@ -153,16 +190,18 @@ const SchemaCompiler::Keywords& SchemaCompiler::read(const Json& schema) {
   const auto known = keywords_.find(&schema);
   if (known != keywords_.end()) return known->second;
   check_();
-  reading_.insert(&schema);
   Keywords out;
   for (const auto& [key, value] : schema.as_object()) read_member(schema, key, value, out);
   const Json* nullable = schema.find("nullable");
   if (nullable != nullptr && nullable->is_bool() && nullable->as_bool() && schema.find("type"))
     out.kinds |= Kinds::kNull;
-  const bool lists = std::any_of(schema.as_object().begin(), schema.as_object().end(),
-                                 [](const auto& m) { return m.first == "properties"; });
-  out.closed_by_strict = options_.strict && lists && out.additional == nullptr;
-  reading_.erase(&schema);
+  out.closed_by_strict =
+      options_.strict && schema.find("properties") != nullptr && out.additional == nullptr;
+  if (out.has_values) {
+    out.value_kinds = 0;
+    for (const Json* v : out.values) out.value_kinds |= kind_of(*v);
+  }
+  languages_.charge(sizeof(Keywords) + out.properties.size() * 48 + out.required.size() * 40);
   return keywords_.emplace(&schema, std::move(out)).first->second;
 }
 
@@ -227,19 +266,7 @@ bool SchemaCompiler::read_joint(const Json& schema, std::string_view key, const 
     out.kinds = read_kinds(schema, value);
   } else if (key == "enum" || key == "const") {
     if (key == "enum" && !value.is_array()) fail_form(pointer(schema, key), "a list");
-    std::vector<const Json*> values;
-    if (key == "const")
-      values = {&value};
-    else
-      for (const Json& v : value.as_array()) values.push_back(&v);
-    if (out.has_values)
-      std::erase_if(out.values, [&](const Json* v) {
-        return std::none_of(values.begin(), values.end(),
-                            [&](const Json* w) { return same_value(*v, *w); });
-      });
-    else
-      out.values = std::move(values);
-    out.has_values = true;
+    read_values(key == "const" ? std::span(&value, 1) : std::span(value.as_array()), out);
   } else if (key == "$ref") {
     if (!value.is_string()) fail_form(pointer(schema, key), "a string");
     out.ref = resolve(schema, value.as_string());
@@ -250,14 +277,36 @@ bool SchemaCompiler::read_joint(const Json& schema, std::string_view key, const 
   } else if (key == "oneOf") {
     const Json::Array& list = *branches();
     out.any_of.push_back(&list);
-    bool apart = list.size() <= kMaxCompared;
-    for (size_t i = 0; apart && i < list.size(); ++i)
-      for (size_t k = 0; apart && k < i; ++k) apart = disjoint(list[i], list[k], kCompareDepth);
-    if (!apart) note(schema, key, "oneOf is taken as anyOf: its branches may overlap");
+    one_ofs_.emplace_back(&schema, &list);
   } else {
     return false;
   }
   return true;
+}
+
+// The values of enum or const; of those of both only what is in each.
+void SchemaCompiler::read_values(std::span<const Json> values, Keywords& out) {
+  std::vector<const Json*> kept;
+  std::unordered_set<std::string> keys;
+  for (const Json& value : values) {
+    std::optional<std::string> key = value_key(value);
+    languages_.charge(key ? key->size() + 64 : 8);
+    if (out.has_values && !(key && out.value_keys.contains(*key))) continue;
+    kept.push_back(&value);
+    if (key) keys.insert(std::move(*key));
+  }
+  out.values = std::move(kept);
+  out.value_keys = std::move(keys);
+  out.has_values = true;
+}
+
+// Takes from `values` what `other` does not list.
+void SchemaCompiler::keep_common(std::vector<const Json*>& values, const Keywords& other) {
+  std::erase_if(values, [&](const Json* value) {
+    languages_.charge(0);
+    const std::optional<std::string> key = value_key(*value);
+    return !key || !other.value_keys.contains(*key);
+  });
 }
 
 bool SchemaCompiler::read_number(const Json& schema, std::string_view key, const Json& value,
@@ -407,7 +456,7 @@ bool SchemaCompiler::read_object(const Json& schema, std::string_view key, const
     for (const auto& [name, sub] : value.as_object()) {
       if (!is_schema(sub)) fail_form(pointer(schema, key), "an object of schemas");
       if (key == "properties")
-        out.properties.emplace_back(name, &sub);
+        out.properties.emplace(name, &sub);
       else
         out.patterns.emplace_back(read_pattern(value, name, name), &sub);
     }
@@ -417,6 +466,7 @@ bool SchemaCompiler::read_object(const Json& schema, std::string_view key, const
   } else if (key == "required") {
     if (value.is_bool()) return true;  // draft 3, on the property itself
     out.required = names(value);
+    std::sort(out.required.begin(), out.required.end());
   } else if (key == "dependentRequired" || key == "dependencies") {
     for (const auto& [name, list] : value.as_object()) {
       if (key == "dependencies" && is_schema(list))
@@ -434,8 +484,37 @@ bool SchemaCompiler::read_object(const Json& schema, std::string_view key, const
   return true;
 }
 
-// The schema that a reference inside the document names (RFC 6901 in a fragment, or an $anchor).
 const Json* SchemaCompiler::resolve(const Json& schema, const std::string& ref) {
+  const auto [it, is_new] = targets_.try_emplace(&schema, nullptr);
+  if (is_new) it->second = find_target(schema, ref);
+  return it->second;
+}
+
+// The schema with this $anchor, or the old way, "$id": "#name". Of two with one name the base URI
+// would decide, which S7.3 ignores.
+const Json* SchemaCompiler::find_anchor(std::string_view name, bool& is_unique) {
+  if (!anchors_) {
+    anchors_.emplace();
+    for (const auto& [node, origin] : origins_) {
+      if (!node->is_object() || origin.value) continue;
+      const Json *anchor = node->find("$anchor"), *id = node->find("$id");
+      const auto add = [&, at = node](std::string_view text) {
+        const auto [it, is_new] = anchors_->try_emplace(std::string(text), at);
+        if (!is_new && it->second != at) it->second = nullptr;
+      };
+      if (anchor && anchor->is_string()) add(anchor->as_string());
+      if (id && id->is_string() && id->as_string().starts_with('#'))
+        add(std::string_view(id->as_string()).substr(1));
+    }
+  }
+  const auto found = anchors_->find(std::string(name));
+  is_unique = found == anchors_->end() || found->second != nullptr;
+  return found == anchors_->end() ? nullptr : found->second;
+}
+
+// The schema that a reference inside the document names (RFC 6901 in a fragment, or an $anchor).
+const Json* SchemaCompiler::find_target(const Json& schema, const std::string& ref) {
+  check_();
   std::string_view rest = ref;
   const Json* id = root_.is_object() ? root_.find("$id") : nullptr;
   if (id == nullptr && root_.is_object()) id = root_.find("id");
@@ -453,19 +532,11 @@ const Json* SchemaCompiler::resolve(const Json& schema, const std::string& ref) 
   if (!rest.empty()) rest.remove_prefix(1);
   const Json* at = &root_;
   if (!rest.empty() && rest[0] != '/') {
-    // Of two with one name the base URI would decide, which S7.3 ignores.
-    const Json* found = nullptr;
-    for (const auto& [node, origin] : origins_) {
-      if (!node->is_object() || origin.value) continue;
-      const Json* anchor = node->find("$anchor");
-      const Json* old = node->find("$id");
-      const bool named = (anchor && anchor->is_string() && anchor->as_string() == rest) ||
-                         (old && old->is_string() && old->as_string() == fmt::format("#{}", rest));
-      if (named && found != nullptr) missing("names more than one anchor");
-      if (named) found = node;
-    }
-    if (found != nullptr) return found;
-    missing("names no anchor");
+    bool is_unique = true;
+    const Json* found = find_anchor(rest, is_unique);
+    if (!is_unique) missing("names more than one anchor");
+    if (found == nullptr) missing("names no anchor");
+    return found;
   }
   while (!rest.empty()) {
     rest.remove_prefix(1);
@@ -500,32 +571,40 @@ const Json* SchemaCompiler::follow(const Json* schema) {
   return schema;
 }
 
+// Notes each oneOf whose branches may overlap. Last, for it reads schemas in any order.
+void SchemaCompiler::compare_branches() {
+  for (size_t n = 0; n < one_ofs_.size(); ++n) {
+    const auto [schema, list] = one_ofs_[n];
+    bool apart = list->size() <= kMaxCompared;
+    for (size_t i = 0; apart && i < list->size(); ++i)
+      for (size_t k = 0; apart && k < i; ++k)
+        apart = disjoint((*list)[i], (*list)[k], kCompareDepth);
+    if (!apart) note(*schema, "oneOf", "oneOf is taken as anyOf: its branches may overlap");
+  }
+}
+
 // Whether no value can be of both: from their own keywords alone, so true is certain.
 bool SchemaCompiler::disjoint(const Json& a, const Json& b, int depth) {
   const Json *x = follow(&a), *y = follow(&b);
   if (x->is_bool() || y->is_bool())
     return (x->is_bool() && !x->as_bool()) || (y->is_bool() && !y->as_bool());
-  if (depth == 0 || x == y || reading_.contains(x) || reading_.contains(y)) return false;
-  const Keywords p = read(*x), q = read(*y);
-  const auto kinds_of = [](const Keywords& k) {
-    if (!k.has_values) return k.kinds;
-    unsigned kinds = 0;
-    for (const Json* v : k.values)
-      kinds |= v->is_null()     ? Kinds::kNull
-               : v->is_bool()   ? Kinds::kBool
-               : v->is_number() ? Kinds::kInteger | Kinds::kReal
-               : v->is_string() ? Kinds::kString
-               : v->is_array()  ? Kinds::kArray
-                                : Kinds::kObject;
-    return kinds & k.kinds;
-  };
-  const unsigned shared = kinds_of(p) & kinds_of(q);
+  if (depth == 0 || x == y) return false;
+  if (y < x) std::swap(x, y);
+  const auto known = disjoint_.find({x, y, depth});
+  if (known != disjoint_.end()) return known->second;
+  check_();
+  const bool result = are_disjoint(read(*x), read(*y), depth);
+  languages_.charge(80);
+  disjoint_.emplace(std::tuple(x, y, depth), result);
+  return result;
+}
+
+bool SchemaCompiler::are_disjoint(const Keywords& p, const Keywords& q, int depth) {
+  const unsigned shared = p.kinds & p.value_kinds & q.kinds & q.value_kinds;
   if (shared == 0) return true;
   if (p.has_values && q.has_values)
-    return std::none_of(p.values.begin(), p.values.end(), [&](const Json* v) {
-      return std::any_of(q.values.begin(), q.values.end(),
-                         [&](const Json* w) { return same_value(*v, *w); });
-    });
+    return std::none_of(p.value_keys.begin(), p.value_keys.end(),
+                        [&](const std::string& key) { return q.value_keys.contains(key); });
   if (shared == Kinds::kString && p.text >= 0 && q.text >= 0)
     return !languages_.live(languages_.both({p.text, q.text}));
   if ((shared & ~(Kinds::kInteger | Kinds::kReal)) == 0) {
@@ -537,11 +616,14 @@ bool SchemaCompiler::disjoint(const Json& a, const Json& b, int depth) {
     };
     return below(p, q) || below(q, p);
   }
-  if (shared != Kinds::kObject) return false;
+  return shared == Kinds::kObject && differ_in_member(p, q, depth);
+}
+
+// Whether one asks for a member that the other forbids, or both for one of different kinds.
+bool SchemaCompiler::differ_in_member(const Keywords& p, const Keywords& q, int depth) {
   const auto property = [](const Keywords& k, const std::string& name) -> const Json* {
-    for (const auto& [n, schema] : k.properties)
-      if (n == name) return schema;
-    return nullptr;
+    const auto found = k.properties.find(name);
+    return found == k.properties.end() ? nullptr : found->second;
   };
   const auto forbids = [&](const Keywords& k, const std::string& name) {
     const bool closed = k.closed_by_strict || (k.additional != nullptr && k.additional->is_bool() &&
@@ -549,9 +631,12 @@ bool SchemaCompiler::disjoint(const Json& a, const Json& b, int depth) {
     return closed && k.patterns.empty() && property(k, name) == nullptr;
   };
   for (const std::string& name : p.required) {
+    languages_.charge(0);
     if (forbids(q, name)) return true;
     const Json *s = property(p, name), *t = property(q, name);
-    if (s != nullptr && t != nullptr && holds(q.required, name) && disjoint(*s, *t, depth - 1))
+    if (s == nullptr || t == nullptr) continue;
+    if (std::binary_search(q.required.begin(), q.required.end(), name) &&
+        disjoint(*s, *t, depth - 1))
       return true;
   }
   return std::any_of(q.required.begin(), q.required.end(),

@@ -1,15 +1,21 @@
 // The prefix tree: which computed prefixes other requests may go on from, and what each is worth.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "package/prepared.h"
+#include "runtime/cache/eviction_order.h"
+#include "runtime/cache/lost_frontiers.h"
 #include "runtime/cache/sequence.h"
 #include "runtime/request.h"
 
@@ -22,35 +28,74 @@ namespace flare::runtime {
 // recurrent state can go on from every page's end without one.
 //
 // Eviction is GreedyDual-Size: an entry's worth is the clock of its last use plus the tokens that
-// would have to be computed again per byte that it holds; the least goes first and sets the clock.
+// would have to be computed again per byte that it holds; the least goes first and sets the clock,
+// of equals the longest unused. The newest snapshot of a named conversation, and its pages, go
+// last. An eviction takes logarithmic time.
 //
-// Confined to the engine thread; the pools outlive it.
+// Confined to the engine thread; the pools outlive it. Whoever else holds a page or a row (a
+// sequence, a writer) keeps it from being evicted.
 class PrefixTree {
  public:
+  using Clock = std::chrono::steady_clock;
   // At most `max_snapshots` rows of the pool are used for snapshots.
-  PrefixTree(const package::Rank& rank, BlockPool& pages, BlockPool& rows, uint32_t max_snapshots);
+  PrefixTree(const package::Rank& rank, BlockPool& pages, BlockPool& rows, uint32_t max_snapshots,
+             std::function<Clock::time_point()> now = Clock::now);
   ~PrefixTree();
   PrefixTree(const PrefixTree&) = delete;
   PrefixTree& operator=(const PrefixTree&) = delete;
+
+  // Named conversations whose newest snapshot goes last, and for how long after their last use.
+  static constexpr size_t kSessions = 64;
+  static constexpr std::chrono::hours kSessionLife{1};
 
   struct Hit {
     uint32_t tokens = 0;  // of the prompt that need not be computed
     uint32_t known = 0;   // of the prompt that some page or snapshot holds
     PrefixMiss miss = PrefixMiss::kCold;
   };
-  // Gives a new sequence the longest usable prefix of `prompt` but for its last token.
-  Hit restore(std::span<const int32_t> prompt, std::string_view salt, SequenceMemory& sequence);
+  // Gives a new sequence the longest usable prefix of `prompt` but for its last token. `session`
+  // names the conversation; empty: none.
+  Hit restore(std::span<const int32_t> prompt, std::string_view salt, SequenceMemory& sequence,
+              std::string_view session = {});
   // Makes the sequence's full pages available; `tokens` are its ids from the first on. Pages that
   // the tree has already take the place of the sequence's own.
   void publish(std::span<const int32_t> tokens, std::string_view salt, SequenceMemory& sequence);
   // Keeps the sequence's row as it stands behind sequence.computed() tokens, whose full pages are
   // published with it. Nothing happens where that frontier is kept already or no row can be had.
-  void snapshot(std::span<const int32_t> tokens, std::string_view salt, SequenceMemory& sequence);
+  void snapshot(std::span<const int32_t> tokens, std::string_view salt, SequenceMemory& sequence,
+                std::string_view session = {});
   // Evicts until the pool has `n_pages` free, or nothing is left that only the tree holds.
   void make_room(uint32_t n_pages);
   void clear();
   // Whether a full page alone is no frontier: the model has recurrent state.
   bool needs_snapshots() const { return needs_snapshot_; }
+
+  // For a store behind the tree.
+  //
+  // How far the tree holds pages of `tokens`, and the furthest frontier within them, in tokens.
+  struct Held {
+    uint32_t pages = 0;
+    uint32_t frontier = 0;
+  };
+  Held held(std::span<const int32_t> tokens, std::string_view salt);
+  struct SnapshotView {
+    std::span<const int32_t> tail;  // ids behind the page
+    std::byte* row = nullptr;
+  };
+  // Calls `visit` for every depth whose page agrees with `tokens`, from the root, which has no page
+  // (null), to the deepest; `snapshots` are those whose tail agrees too.
+  using Visitor = std::function<void(std::span<const int32_t> page_tokens, std::byte* page,
+                                     std::span<const SnapshotView> snapshots)>;
+  void visit(std::span<const int32_t> tokens, std::string_view salt, const Visitor& visitor);
+  // A row for a snapshot that someone else fills, reference count 1; null if none can be had. It
+  // counts as a snapshot until insert() or return_row() takes it.
+  std::byte* take_row();
+  void return_row(std::byte* row);
+  // Adds pages behind those that it holds of `tokens`, pages[i] being number first + i, and a
+  // snapshot behind all of `tokens` (null: none). Takes over one reference of each; what it has
+  // already, or what does not join, is released.
+  void insert(std::span<const int32_t> tokens, std::string_view salt, uint32_t first,
+              std::span<std::byte* const> pages, std::byte* row);
 
   struct Stats {
     uint32_t pages = 0;  // in the tree, those that sequences hold too included
@@ -62,38 +107,63 @@ class PrefixTree {
   void audit() const;
 
  private:
+  struct Node;
   struct Snapshot {
+    Node* node = nullptr;
     std::vector<int32_t> tail;  // ids behind the node's pages, fewer than a page
     std::byte* row = nullptr;
-    double worth = 0;
+    uint32_t sessions = 0;  // whose newest it is
+    EvictionRank rank;
+    bool ordered = false;
   };
   struct Node {
     Node* parent = nullptr;
-    std::vector<int32_t> tokens;  // one page's; a root has none
+    const std::string* salt = nullptr;  // a root's key
+    std::vector<int32_t> tokens;        // one page's; a root has none
     std::byte* page = nullptr;
-    uint32_t depth = 0;  // pages from the root to this one, which is counted
-    double worth = 0;
+    uint32_t depth = 0;   // pages from the root to this one, which is counted
+    uint64_t prefix = 0;  // prefix_hash of everything up to its end
     std::multimap<size_t, std::unique_ptr<Node>> children;  // by hash of tokens
-    std::vector<Snapshot> snapshots;
+    std::vector<std::unique_ptr<Snapshot>> snapshots;
+    EvictionRank rank;
+    bool ordered = false;
   };
   struct Place {
     Node* node = nullptr;
-    size_t snapshot = SIZE_MAX;  // of the node's; SIZE_MAX: the page's end
+    Snapshot* snapshot = nullptr;  // of the node's; null: the page's end
     uint32_t tokens = 0;
   };
+  struct Session {
+    std::string name;  // salt and session
+    Snapshot* newest = nullptr;
+    Clock::time_point used;
+  };
+  using Sessions = std::list<Session>;
 
   Node* child(const Node& node, std::span<const int32_t> tokens) const;
-  Node* walk(Node& root, std::span<const int32_t> tokens);
+  Node& walk(Node& root, std::span<const int32_t> tokens) const;
   Node& root_of(std::string_view salt);
-  Place best_place(Node& root, std::span<const int32_t> usable, uint32_t* known);
+  void erase_if_empty(Node& root);
+  Node& add_child(Node& parent, std::span<const int32_t> tokens, std::byte* page);
+  Snapshot* find_snapshot(std::span<const int32_t> tokens, std::string_view salt);
+  Snapshot& add_snapshot(std::span<const int32_t> tokens, std::string_view salt, std::byte* row);
+  Place best_place(Node& root, std::span<const int32_t> usable) const;
+  uint32_t known_tokens(Node& root, std::span<const int32_t> usable) const;
+  bool known_elsewhere(std::span<const int32_t> usable, std::string_view salt, uint32_t known);
+  PrefixMiss miss_reason(std::span<const int32_t> usable, std::string_view salt, const Hit& hit);
   void touch(Node& node);
-  void touch(const Node& node, Snapshot& snapshot);
+  void touch(Snapshot& snapshot);
+  static bool is_followed(const Node& node);
+  void update_kept(Snapshot& snapshot);
+  void follow(Snapshot& snapshot, std::string_view salt, std::string_view session);
+  void forget_oldest_session();
+  void expire_sessions();
   bool make_snapshot_room();
-  void drop_snapshot(Node& node, size_t index);
+  void drop_snapshot(Snapshot& snapshot);
   void drop(Node& node);
-  Node* least_page(Node& node);
-  void least_snapshot(Node& node, Node** holder, size_t* index);
-  void audit(const Node& node, uint32_t* n_pages, uint32_t* n_snapshots) const;
+  bool may_go(const Node& node) const;
+  bool may_go(const Snapshot& snapshot) const;
+  void audit(const Node& node) const;
 
   const package::Rank& rank_;
   BlockPool& pages_;
@@ -101,9 +171,17 @@ class PrefixTree {
   const uint32_t max_snapshots_;
   const uint32_t page_tokens_;
   const bool needs_snapshot_;  // there is recurrent state
+  const std::function<Clock::time_point()> now_;
   double clock_ = 0;
+  uint64_t uses_ = 0;
+  uint32_t taken_rows_ = 0;  // by take_row(), not inserted yet
   Stats stats_;
   std::map<std::string, Node, std::less<>> roots_;  // by salt
+  EvictionOrder<Node> leaves_;                      // pages that no other stands on
+  EvictionOrder<Snapshot> snapshots_;
+  LostFrontiers lost_;
+  Sessions sessions_;  // last used first
+  std::map<std::string, Sessions::iterator, std::less<>> session_of_;
 };
 
 }  // namespace flare::runtime

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <numeric>
 #include <random>
 
 #include "base/test_support.h"
@@ -42,7 +43,7 @@ class PrefixTrees : public ::testing::TestWithParam<bool> {
   void make(uint32_t n_pages, uint32_t n_snapshots) {
     rows_.emplace(*backend_, rank_.row.bytes, n_snapshots + 4);
     pages_.emplace(*backend_, rank_.page.bytes, n_pages);
-    tree_.emplace(rank_, *pages_, *rows_, n_snapshots);
+    tree_.emplace(rank_, *pages_, *rows_, n_snapshots, [this] { return now_; });
   }
   SequenceMemory sequence() { return SequenceMemory(rank_, *rows_, *pages_); }
 
@@ -78,6 +79,19 @@ class PrefixTrees : public ::testing::TestWithParam<bool> {
     ASSERT_EQ(stored, memory.computed() == 0 ? 0 : state);
   }
 
+  // Computes a prompt, keeps its last frontier but one, and says what of it was there.
+  PrefixTree::Hit serve(const Ids& prompt, const std::string& session = "",
+                        const std::string& salt = "") {
+    SequenceMemory memory = sequence();
+    const PrefixTree::Hit hit = tree_->restore(prompt, salt, memory, session);
+    const auto last = static_cast<uint32_t>(prompt.size()) - 1;
+    if (memory.computed() < last) compute(memory, prompt, last);
+    tree_->snapshot(prompt, salt, memory, session);
+    tree_->audit();
+    return hit;
+  }
+
+  PrefixTree::Clock::time_point now_;
   const bool recurrent_ = GetParam();
   const package::Rank rank_ = make_rank(recurrent_);
   std::unique_ptr<kernel::Backend> backend_ = kernel::make_cpu_backend({.threads = 1});
@@ -161,7 +175,7 @@ TEST_P(PrefixTrees, KeepSaltsApart) {
   tree_->snapshot(prompt, "alice", a);
   SequenceMemory b = sequence(), c = sequence();
   EXPECT_EQ(tree_->restore(prompt, "bob", b).tokens, 0u);
-  EXPECT_EQ(tree_->restore(prompt, "", b).miss, PrefixMiss::kCold);
+  EXPECT_EQ(tree_->restore(prompt, "", b).miss, PrefixMiss::kSalt);
   EXPECT_EQ(tree_->restore(prompt, "alice", c).tokens, 49u);
 }
 
@@ -219,6 +233,137 @@ TEST_P(PrefixTrees, ForgetWhatSavesLeastFirst) {
   EXPECT_EQ(tree_->restore(other, "", d).tokens, 47u);
 }
 
+TEST_P(PrefixTrees, OfEqualsTheLongestUnusedGoesFirst) {
+  make(64, 3);
+  const auto prompt = [](int i) { return counting(1000 * i, 48); };
+  for (int i = 0; i < 3; ++i) serve(prompt(i));
+  EXPECT_EQ(serve(prompt(0)).tokens, 47u);
+  serve(prompt(3));  // 1 goes
+  EXPECT_EQ(serve(prompt(0)).tokens, 47u);
+  EXPECT_EQ(serve(prompt(2)).tokens, 47u);
+  EXPECT_EQ(serve(prompt(3)).tokens, 47u);
+  EXPECT_EQ(serve(prompt(1)).tokens, recurrent_ ? 0u : 32u);
+}
+
+TEST_P(PrefixTrees, OfEqualPagesTheLongestUnusedGoFirst) {
+  make(8, 8);
+  const auto prompt = [](int i) { return counting(1000 * i, 2 * kTokens + 2); };
+  for (int i = 0; i < 4; ++i) serve(prompt(i));  // eight pages
+  EXPECT_EQ(serve(prompt(0)).tokens, 2 * kTokens + 1);
+  serve(prompt(4));
+  EXPECT_EQ(tree_->stats().evicted_pages, 2u);
+  for (int i : {0, 2, 3, 4}) EXPECT_EQ(serve(prompt(i)).tokens, 2 * kTokens + 1) << i;
+  EXPECT_EQ(serve(prompt(1)).tokens, 0u);
+}
+
+// B106: reuse goes on when the budget is full.
+TEST_P(PrefixTrees, B106_AFullBudgetOfSnapshotsStillServesWhatComesAgain) {
+  make(256, 2);
+  for (int round = 0; round < 2; ++round)
+    for (int i = 0; i < 3; ++i) serve(counting(1000 * i, 50));
+  serve(counting(0, 50));
+  EXPECT_EQ(serve(counting(0, 50)).tokens, 49u);
+  EXPECT_GT(tree_->stats().evicted_snapshots, 0u);
+}
+
+// serving.md S10.6
+TEST_P(PrefixTrees, TheNewestSnapshotOfAConversationGoesLast) {
+  make(256, 4);
+  serve(counting(0, 40), "chat");
+  for (int i = 1; i <= 20; ++i) serve(counting(1000 * i, 40));
+  EXPECT_EQ(serve(counting(0, 40)).tokens, 39u);
+  // Only the newest one is kept, and for an hour after its last use.
+  serve(counting(500, 40), "chat");
+  for (int i = 1; i <= 20; ++i) serve(counting(1000 * i, 40));
+  EXPECT_LT(serve(counting(0, 40)).tokens, 39u);
+  EXPECT_EQ(serve(counting(500, 40)).tokens, 39u);
+  now_ += PrefixTree::kSessionLife + std::chrono::seconds(1);
+  for (int i = 1; i <= 20; ++i) serve(counting(1000 * i, 40));
+  EXPECT_LT(serve(counting(500, 40)).tokens, 39u);
+}
+
+TEST_P(PrefixTrees, ItsPagesGoLastToo) {
+  make(16, 8);
+  serve(counting(0, 4 * kTokens + 2), "chat");
+  for (int i = 1; i <= 20; ++i) serve(counting(1000 * i, 4 * kTokens + 2));
+  EXPECT_EQ(serve(counting(0, 4 * kTokens + 2)).tokens, 4 * kTokens + 1);
+}
+
+TEST_P(PrefixTrees, SixtyFourConversationsAreFollowed) {
+  make(1024, 80);
+  for (int i = 0; i < 65; ++i) serve(counting(1000 * i, 40), "chat " + std::to_string(i));
+  for (int i = 100; i < 200; ++i) serve(counting(1000 * i, 40));
+  for (int i = 1; i < 65; ++i) EXPECT_EQ(serve(counting(1000 * i, 40)).tokens, 39u) << i;
+  EXPECT_LT(serve(counting(0, 40)).tokens, 39u) << "the 65th took the place of the first";
+  // Two salts with one name are two conversations.
+  serve(counting(300'000, 40), "same", "a");
+  serve(counting(400'000, 40), "same", "b");
+  for (int i = 200; i < 300; ++i) serve(counting(1000 * i, 40));
+  EXPECT_EQ(serve(counting(300'000, 40), "", "a").tokens, 39u);
+  EXPECT_EQ(serve(counting(400'000, 40), "", "b").tokens, 39u);
+}
+
+TEST_P(PrefixTrees, WhenAllIsFollowedTheLeastGoesAllTheSame) {
+  make(64, 2);
+  for (int i = 0; i < 5; ++i) serve(counting(1000 * i, 40), std::to_string(i));
+  EXPECT_EQ(serve(counting(4000, 40)).tokens, 39u);
+  EXPECT_EQ(tree_->stats().snapshots, 2u);
+}
+
+// serving.md S10.9
+TEST_P(PrefixTrees, SayWhyNoMoreWasThere) {
+  make(64, 2);
+  const Ids prompt = counting(0, 40);
+  EXPECT_EQ(serve(prompt).miss, PrefixMiss::kCold);
+  EXPECT_EQ(serve(prompt).miss, PrefixMiss::kNone);
+  Ids edited = prompt;
+  edited[36] = -1;
+  EXPECT_EQ(serve(edited).miss, recurrent_ ? PrefixMiss::kNoSnapshot : PrefixMiss::kDiverged);
+  Ids other = prompt;
+  other[3] = -1;
+  const PrefixTree::Hit diverged = serve(other);
+  EXPECT_EQ(diverged.miss, PrefixMiss::kDiverged);
+  EXPECT_EQ(diverged.known, 3u);
+  EXPECT_EQ(serve(other, "", "secret").miss, PrefixMiss::kSalt);
+  for (int i = 1; i <= 4; ++i) serve(counting(1000 * i, 40));
+  EXPECT_EQ(serve(prompt).miss, PrefixMiss::kEvicted);
+  EXPECT_EQ(serve(prompt).miss, PrefixMiss::kNone);
+  Usage usage{40, 0, 1, PrefixMiss::kDiverged, 3};
+  EXPECT_EQ(prefix_miss_note(usage), "diverged@3");
+  usage.miss = PrefixMiss::kEvicted;
+  EXPECT_EQ(prefix_miss_note(usage), "evicted");
+}
+
+// A page a token: as deep as a context is long.
+TEST(PrefixTree, DeepTreesNeedNoStack) {
+  constexpr uint32_t kDepth = 200'000;
+  const auto backend = kernel::make_cpu_backend({.threads = 1});
+  package::Rank rank;
+  rank.page = {1, 1, {}};
+  rank.row.bytes = 1;
+  rank.row.partial_page = 0;
+  rank.row.fields = {
+      {"partial_page", package::RowField::Kind::kPartialPage, 0, 1, graph::DType::kU8}};
+  BlockPool rows(*backend, 1, 4), pages(*backend, 1, kDepth);
+  PrefixTree tree(rank, pages, rows, 2);
+  Ids tokens(kDepth);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  {
+    SequenceMemory memory(rank, rows, pages);
+    memory.prepare_rows(kDepth);
+    memory.commit_rows(kDepth);
+    tree.publish(tokens, "", memory);
+    SequenceMemory again(rank, rows, pages);
+    EXPECT_EQ(tree.restore(tokens, "", again).tokens, kDepth - 1);
+  }
+  tree.audit();
+  tree.make_room(kDepth / 2);
+  EXPECT_EQ(tree.stats().pages, kDepth - kDepth / 2);
+  tree.audit();
+  tree.clear();
+  EXPECT_EQ(pages.used(), 0u);
+}
+
 // Many prompts that share beginnings, in tight pools: whatever was restored is what computing would
 // have given, and no block is lost.
 TEST_P(PrefixTrees, NeverGiveWhatTheTokensDoNotMake) {
@@ -239,8 +384,10 @@ TEST_P(PrefixTrees, NeverGiveWhatTheTokensDoNotMake) {
       prompt.push_back(static_cast<int32_t>(below(3)));
     if (prompt.size() > 8 * kTokens) prompt.resize(8 * kTokens);
     const std::string salt = below(8) == 0 ? "x" : "";
+    const std::string session = below(2) == 0 ? std::to_string(below(100)) : "";
+    now_ += std::chrono::seconds(below(300));
     SequenceMemory memory = sequence();
-    const PrefixTree::Hit hit = tree_->restore(prompt, salt, memory);
+    const PrefixTree::Hit hit = tree_->restore(prompt, salt, memory, session);
     ASSERT_LT(hit.tokens, prompt.size());
     ASSERT_EQ(memory.computed(), hit.tokens);
     ASSERT_LE(hit.tokens, hit.known);
@@ -250,7 +397,7 @@ TEST_P(PrefixTrees, NeverGiveWhatTheTokensDoNotMake) {
       const auto left = static_cast<uint32_t>(prompt.size()) - memory.computed();
       compute(memory, prompt, memory.computed() + 1 + below(left));
       if (below(2) == 0) tree_->publish(prompt, salt, memory);
-      if (below(3) == 0) tree_->snapshot(prompt, salt, memory);
+      if (below(3) == 0) tree_->snapshot(prompt, salt, memory, session);
     }
     expect_whole(memory, prompt);
     tree_->audit();

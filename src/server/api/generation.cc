@@ -88,7 +88,9 @@ void Generation::start(Service& service, std::vector<Run> runs) {
       for (int i = 0; i < run.n; ++i, ++index) {
         GenerateSettings settings = run.settings;
         settings.sampling.choice = static_cast<uint32_t>(i);
-        if (settings.cache_salt.empty()) settings.cache_salt = setup_.exchange->cache_salt();
+        // The caller's own salt divides further, and cannot name another caller's.
+        if (const std::string& caller = setup_.exchange->cache_salt(); !caller.empty())
+          settings.cache_salt = caller + '\n' + settings.cache_salt;
         const Admission admission = service.generate(
             run.prompt, std::move(settings),
             [self = shared_from_this(), index](const TextEvent& event) {

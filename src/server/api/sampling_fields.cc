@@ -1,6 +1,8 @@
 // Ranges and neutral values of serving.md S8.
 #include "server/api/sampling_fields.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -12,6 +14,12 @@ namespace {
 constexpr size_t kMaxStops = 16;
 constexpr size_t kMaxStopBytes = 256;
 constexpr size_t kMaxStopIds = 64;
+constexpr size_t kMaxBiases = 1024;
+constexpr double kMostBias = 100;
+constexpr size_t kMaxAllowed = 65536;
+constexpr size_t kMaxBadWords = 256;
+constexpr size_t kMaxBadWordBytes = 4096;
+constexpr double kMaxDryBase = 100;
 
 constexpr std::string_view kNames[] = {
     "temperature",
@@ -52,32 +60,93 @@ void refuse_number(const Fields& fields, std::string_view name, double low, doub
 }
 
 void refuse_missing_filters(const Fields& fields) {
-  refuse_number(fields, "typical_p", 0, 1, 1);
-  refuse_number(fields, "top_n_sigma", -1, 100, -1);
-  refuse_number(fields, "dry_multiplier", 0, 10, 0);
-  refuse_number(fields, "xtc_probability", 0, 1, 0);
-  refuse_number(fields, "min_tokens", 0, std::numeric_limits<double>::max(), 0);
   refuse_number(fields, "mirostat", 0, 2, 0);
   refuse_number(fields, "dynatemp_range", 0, 100, 0);
-  fields.refuse("logit_bias", {Json::object(), Json::array()});
-  fields.refuse("allowed_token_ids");
-  fields.refuse("bad_words", {Json::array()});
+  refuse_number(fields, "dynatemp_exponent", 0, 100, 1);
   fields.refuse("use_beam_search", {Json(false)});
   fields.refuse("lora", {Json::array()});
 }
 
-std::vector<int32_t> read_ids(const Fields& fields, std::string_view name, uint32_t vocab_size) {
+[[noreturn]] void wrong_id(const Fields& fields, std::string_view name, const std::string& value,
+                           uint32_t vocab_size) {
+  fields.wrong_value(name, value, fmt::format("ids in 0..{}", vocab_size - 1));
+}
+
+std::vector<int32_t> read_ids(const Fields& fields, std::string_view name, size_t min, size_t max,
+                              uint32_t vocab_size) {
   std::vector<int32_t> ids;
-  const Json* list = fields.array(name, 0, kMaxStopIds);
+  const Json* list = fields.array(name, min, max);
   if (!list) return ids;
   for (const Json& item : list->as_array()) {
-    if (!item.is_integer()) fields.wrong_value(name, quote(item.to_text()), "token ids");
+    if (!item.is_number()) fields.wrong_type(name, "array of token ids");
     const double id = item.as_double();
-    if (id < 0 || id >= vocab_size)
-      fields.wrong_value(name, item.to_text(), fmt::format("ids in 0..{}", vocab_size - 1));
+    if (!(id >= 0 && id < vocab_size && id == std::floor(id)))
+      wrong_id(fields, name, item.to_text(), vocab_size);
     ids.push_back(static_cast<int32_t>(id));
   }
   return ids;
+}
+
+// {"<id>": bias}; the lowest bias is a ban.
+void read_bias(const Fields& fields, uint32_t vocab_size, runtime::TokenRules* rules) {
+  constexpr std::string_view kName = "logit_bias";
+  const Json* given = fields.find(kName);
+  if (!given || *given == Json::array()) return;
+  if (!given->is_object()) fields.wrong_type(kName, "object of token ids");
+  if (given->as_object().size() > kMaxBiases)
+    fields.wrong_value(kName, fmt::format("an object of {}", given->as_object().size()),
+                       fmt::format("at most {} ids", kMaxBiases));
+  for (const auto& [key, value] : given->as_object()) {
+    uint32_t id = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    const bool plain = error == std::errc{} && end == key.data() + key.size() &&
+                       (key.size() == 1 || key[0] != '0');
+    if (!plain || id >= vocab_size) wrong_id(fields, kName, quote(key), vocab_size);
+    Fields(*given, "logit_bias.").number(key, -kMostBias, kMostBias);
+    if (!value.is_number()) continue;  // null: no bias
+    const auto bias = static_cast<float>(value.as_double());
+    if (bias == -kMostBias)
+      rules->banned.push_back(static_cast<int32_t>(id));
+    else if (bias != 0)
+      rules->bias.emplace_back(static_cast<int32_t>(id), bias);
+  }
+}
+
+void read_bad_words(const Fields& fields, const Service& service, runtime::TokenRules* rules) {
+  constexpr std::string_view kName = "bad_words";
+  const Json* list = fields.array(kName, 0, kMaxBadWords);
+  if (!list || list->as_array().empty()) return;
+  if (!service.has_tokenizer()) fields.refuse(kName);
+  for (const Json& word : list->as_array()) {
+    if (!word.is_string()) fields.wrong_type(kName, "array of strings");
+    const std::string& text = word.as_string();
+    if (text.empty() || text.size() > kMaxBadWordBytes)
+      fields.wrong_value(kName, fmt::format("a string of {} bytes", text.size()),
+                         fmt::format("1..{} bytes", kMaxBadWordBytes));
+    for (std::vector<int32_t>& ids : service.spellings(text))
+      rules->bad_words.push_back(std::move(ids));
+  }
+}
+
+void read_rules(const Fields& fields, const Service& service, runtime::SamplingSettings* s) {
+  runtime::TokenRules rules;
+  read_bias(fields, service.vocab_size(), &rules);
+  rules.allowed = read_ids(fields, "allowed_token_ids", 1, kMaxAllowed, service.vocab_size());
+  read_bad_words(fields, service, &rules);
+  if (!rules.bias.empty() || !rules.banned.empty() || !rules.allowed.empty() ||
+      !rules.bad_words.empty())
+    s->rules = std::make_shared<const runtime::TokenRules>(std::move(rules));
+}
+
+void read_dry(const Fields& fields, int64_t context, runtime::DrySettings* dry) {
+  if (const auto multiplier = fields.number("dry_multiplier", 0, 10))
+    dry->multiplier = static_cast<float>(*multiplier);
+  if (const auto base = fields.number("dry_base", 1, kMaxDryBase))
+    dry->base = static_cast<float>(*base);
+  if (const auto length = fields.integer("dry_allowed_length", 0, context))
+    dry->allowed_length = static_cast<int32_t>(*length);
+  if (const auto n = fields.integer("dry_penalty_last_n", -1, context))
+    dry->penalty_last_n = static_cast<int32_t>(*n);
 }
 
 }  // namespace
@@ -93,6 +162,10 @@ void read_sampling(const Fields& fields, const Service& service, GenerateSetting
   set(&s.temperature, "temperature", 0, 100);
   set(&s.top_p, "top_p", 0, 1);
   set(&s.min_p, "min_p", 0, 1);
+  set(&s.typical_p, "typical_p", 0, 1);
+  set(&s.top_n_sigma, "top_n_sigma", -1, 100);
+  set(&s.xtc_probability, "xtc_probability", 0, 1);
+  set(&s.xtc_threshold, "xtc_threshold", 0, 1);
   set(&s.repetition_penalty, "repetition_penalty", 0.01, 10);
   set(&s.presence_penalty, "presence_penalty", -2, 2);
   set(&s.frequency_penalty, "frequency_penalty", -2, 2);
@@ -106,7 +179,11 @@ void read_sampling(const Fields& fields, const Service& service, GenerateSetting
     s.seed = static_cast<uint64_t>(*seed);
   make_greedy_if_asked(&s);
   if (const auto ignore = fields.boolean("ignore_eos")) settings->ignore_stop_ids = *ignore;
-  settings->stop_ids = read_ids(fields, "stop_token_ids", service.vocab_size());
+  settings->stop_ids = read_ids(fields, "stop_token_ids", 0, kMaxStopIds, service.vocab_size());
+  if (const auto n = fields.integer("min_tokens", 0, std::numeric_limits<int64_t>::max()))
+    s.min_tokens = static_cast<uint32_t>(std::min<int64_t>(*n, UINT32_MAX));
+  read_dry(fields, context, &s.dry);
+  read_rules(fields, service, &s);
   refuse_missing_filters(fields);
 }
 

@@ -32,6 +32,9 @@ constexpr size_t kPromptTail = 4096;
 
 constexpr size_t kCachedGrammars = 64;
 
+// A token with one of them ends a repetition: llama.cpp's defaults.
+constexpr std::string_view kDryBreakers = "\n:\"*";
+
 // Binds a gate (owned by the engine's request) to the sink of one answer.
 class Answer {
  public:
@@ -117,6 +120,29 @@ const frontend::Tokenizer& Service::tokenizer() const {
                 "{}: has neither tokenizer.json nor tokenizer.model, so it takes token ids only",
                 engine_.model().source);
   return *tokenizer_;
+}
+
+std::vector<std::vector<int32_t>> Service::spellings(std::string_view word) const {
+  std::vector<std::vector<int32_t>> out;
+  for (const std::string& text : {std::string(word), fmt::format(" {}", word)}) {
+    std::vector<int32_t> ids = tokenizer().encode(text, {false, true});
+    if (!ids.empty() && std::ranges::find(out, ids) == out.end()) out.push_back(std::move(ids));
+  }
+  return out;
+}
+
+std::shared_ptr<const std::vector<uint32_t>> Service::dry_breakers() const {
+  if (!tokenizer_) return nullptr;
+  std::call_once(breakers_once_, [this] {
+    std::vector<uint32_t> bits((vocab_size() + 31) / 32);
+    const auto n = std::min(static_cast<uint32_t>(tokenizer_->id_limit()), vocab_size());
+    for (uint32_t id = 0; id < n; ++id)
+      if (tokenizer_->token_bytes(static_cast<int32_t>(id)).find_first_of(kDryBreakers) !=
+          std::string::npos)
+        bits[id / 32] |= 1u << (id % 32);
+    breakers_ = std::make_shared<const std::vector<uint32_t>>(std::move(bits));
+  });
+  return breakers_;
 }
 
 GenerateSettings Service::default_settings() const {
@@ -286,6 +312,7 @@ runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettin
   request.priority = settings.priority;
   request.deadline = settings.deadline;
   request.cache_salt = std::move(settings.cache_salt);
+  request.session = std::move(settings.session);
   request.frontiers = std::move(settings.frontiers);
   auto answer = std::make_shared<Answer>(std::move(sink), engine_.model().frontend.stop_ids);
   const auto use = [&](auto gate) {
@@ -293,6 +320,7 @@ runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettin
     request.gate = std::move(gate);
   };
   if (tokenizer_) request.sampling.id_limit = tokenizer_->id_limit();
+  if (request.sampling.dry.multiplier > 0) request.sampling.dry_breakers = dry_breakers();
   if (tokenizer_ && settings.form)
     use(std::make_unique<AnswerGate>(*tokenizer_, std::move(settings.stop),
                                      parser_settings(*settings.form), settings.form->tools));

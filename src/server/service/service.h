@@ -58,6 +58,7 @@ struct GenerateSettings {
   int priority = 0;  // as runtime::Request
   std::optional<std::chrono::steady_clock::time_point> deadline;
   std::string cache_salt;           // requests of different salts share no prefix
+  std::string session;              // names the conversation: its newest snapshot goes last
   std::vector<uint32_t> frontiers;  // prompt_frontiers() of the prompt
 };
 
@@ -105,6 +106,9 @@ class Service {
   // kInvalid with what is missing.
   const frontend::Tokenizer& tokenizer() const;
 
+  // The sequences of ids by which an answer would say `word`: as it stands, and behind a space.
+  // Errors: kInvalid (no tokenizer).
+  std::vector<std::vector<int32_t>> spellings(std::string_view word) const;
   // The model's defaults with a random seed.
   GenerateSettings default_settings() const;
   // The rendered prompt. Errors: kInvalid (no template; template errors with line and cause).
@@ -138,6 +142,7 @@ class Service {
  private:
   frontend::OutputParserSettings parser_settings(const AnswerForm& form) const;
   std::unique_ptr<runtime::Constraint> make_constraint(const GenerateSettings& settings) const;
+  std::shared_ptr<const std::vector<uint32_t>> dry_breakers() const;
 
   runtime::Engine& engine_;
   observe::Observer* observer_ = nullptr;
@@ -148,6 +153,8 @@ class Service {
   const frontend::ReasoningFormat* reasoning_ = nullptr;  // the same
   mutable std::once_flag grammars_once_;  // the vocabulary takes time and memory: made when asked
   mutable std::unique_ptr<frontend::grammar::GrammarCache> grammars_;
+  mutable std::once_flag breakers_once_;
+  mutable std::shared_ptr<const std::vector<uint32_t>> breakers_;
 };
 
 // Both spellings of greedy (temperature at most 1e-4, top_p 0) become the sampler's one.

@@ -1,5 +1,4 @@
-// Selection keeps a sorted prefix of the candidates and extends it only as far as a filter or the
-// draw asks: of 250,000 ids a few dozen matter.
+// Changes of single logits touch their ids alone; everything else is a pass over the row.
 #include "kernel/cpu/sample/draw.h"
 
 #include <algorithm>
@@ -7,21 +6,15 @@
 #include <cstddef>
 #include <limits>
 
+#include "kernel/cpu/sample/filters.h"
+#include "kernel/cpu/sample/ranking.h"
+
 namespace flare::kernel::sampling {
 namespace {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
 constexpr float kGreedyTemperature = 1e-4f;
-// The first candidates lie within this many nats of the best; e^−10 of the mass of one id.
-constexpr double kFirstReach = 10;
-constexpr int64_t kFirstSorted = 64;
-constexpr int64_t kSortGrowth = 8;
 
 uint64_t aligned(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-bool before(const Candidate& a, const Candidate& b) {
-  return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
-}
 
 // Counts `ids` into counts, of which only these entries are touched.
 template <typename Apply>
@@ -39,107 +32,43 @@ void for_each_distinct(const int32_t* ids, int64_t n, int64_t vocabulary, int32_
     }
 }
 
+// An id that is out stays out, one that is in stays in: sums do not become infinite.
+void set_logit(float& logit, float value) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  if (logit != kNever) logit = std::clamp(value, -kLargest, kLargest);
+}
+
+void apply_bias(const SampleParams& p, int64_t vocabulary, float* logits) {
+  const auto known = [&](int32_t id) { return id >= 0 && id < vocabulary; };
+  for (int32_t i = 0; i < p.n_bias; ++i) {
+    const auto [id, value] = p.bias[i];
+    if (known(id)) set_logit(logits[id], logits[id] + value);
+  }
+  for (int32_t i = 0; i < p.n_banned; ++i)
+    if (known(p.banned[i])) logits[p.banned[i]] = kNever;
+}
+
 void apply_penalties(const SampleParams& p, int64_t vocabulary, const RowBuffers& buffers) {
   float* logits = buffers.logits;
   if (p.repetition_penalty != 1 && p.repeat_last_n != 0) {
     const int64_t n = p.repeat_last_n < 0 ? p.n_history : std::min(p.repeat_last_n, p.n_history);
-    for_each_distinct(p.history + (p.n_history - n), n, vocabulary, buffers.counts,
-                      [&](int32_t id, int32_t) {
-                        float& l = logits[id];
-                        l = l > 0 ? l / p.repetition_penalty : l * p.repetition_penalty;
-                      });
+    for_each_distinct(
+        p.history + (p.n_history - n), n, vocabulary, buffers.counts, [&](int32_t id, int32_t) {
+          const float l = logits[id];
+          set_logit(logits[id], l > 0 ? l / p.repetition_penalty : l * p.repetition_penalty);
+        });
   }
   if (p.presence_penalty != 0 || p.frequency_penalty != 0)
     for_each_distinct(p.history + p.n_prompt, p.n_history - p.n_prompt, vocabulary, buffers.counts,
                       [&](int32_t id, int32_t count) {
-                        logits[id] -=
+                        const float taken =
                             p.presence_penalty + p.frequency_penalty * static_cast<float>(count);
+                        set_logit(logits[id], logits[id] - taken);
                       });
-}
-
-// The candidates in descending order, found on demand.
-class Ranking {
- public:
-  Ranking(const RowBuffers& buffers, int64_t vocabulary, const Passes& passes, float top,
-          double temperature)
-      : buffers_(buffers),
-        vocabulary_(vocabulary),
-        passes_(passes),
-        top_(top),
-        temperature_(temperature) {}
-
-  // False past the last legal id.
-  bool has(int64_t rank) {
-    while (rank >= sorted_)
-      if (!extend()) return false;
-    return true;
+  for (int32_t i = 0; i < p.n_extra; ++i) {
+    const auto [id, value] = p.extra[i];
+    if (id >= 0 && id < vocabulary) set_logit(logits[id], logits[id] - value);
   }
-  // has(rank) was true.
-  int32_t id(int64_t rank) const { return buffers_.candidates[rank].id; }
-  double weight(int64_t rank) const {
-    return std::exp((static_cast<double>(buffers_.candidates[rank].logit) - top_) / temperature_);
-  }
-
- private:
-  bool extend() {
-    Candidate* first = buffers_.candidates;
-    if (sorted_ == found_) {
-      if (complete_) return false;
-      // What was sorted lies above the old floor and stays a prefix of the larger set.
-      reach_ = reach_ == 0 ? kFirstReach : reach_ * 4;
-      const double floor = top_ - reach_ * temperature_;
-      complete_ = reach_ > 100 || floor <= std::numeric_limits<float>::lowest();
-      found_ = passes_.collect(
-          buffers_.logits, vocabulary_,
-          complete_ ? std::numeric_limits<float>::lowest() : static_cast<float>(floor), first);
-      if (sorted_ > 0)
-        std::nth_element(first, first + (sorted_ - 1), first + found_, before),
-            std::sort(first, first + sorted_, before);
-      return found_ > sorted_ || !complete_;
-    }
-    const int64_t wanted = std::min(found_, sorted_ == 0 ? kFirstSorted : sorted_ * kSortGrowth);
-    if (wanted < found_)
-      std::nth_element(first + sorted_, first + (wanted - 1), first + found_, before);
-    std::sort(first + sorted_, first + wanted, before);
-    sorted_ = wanted;
-    return true;
-  }
-
-  const RowBuffers& buffers_;
-  const int64_t vocabulary_;
-  const Passes& passes_;
-  const float top_;
-  const double temperature_;
-  double reach_ = 0;
-  bool complete_ = false;
-  int64_t found_ = 0;
-  int64_t sorted_ = 0;
-};
-
-// How many ranks pass the filters, or −1 for all of them; `mass` becomes their weight.
-int64_t kept_ranks(Ranking& ranking, const SampleParams& p, double& mass) {
-  int64_t kept = -1;
-  if (p.top_k > 0) {
-    mass = 0;
-    for (kept = 0; kept < p.top_k && ranking.has(kept); ++kept) mass += ranking.weight(kept);
-  }
-  if (p.top_p < 1) {
-    const double wanted = p.top_p * mass;
-    double sum = 0;
-    int64_t n = 0;
-    while ((kept < 0 || n < kept) && sum < wanted && ranking.has(n)) sum += ranking.weight(n++);
-    kept = n;
-    mass = sum;
-  }
-  if (p.min_p > 0) {
-    double sum = 0;
-    int64_t n = 0;
-    while ((kept < 0 || n < kept) && ranking.has(n) && (n == 0 || ranking.weight(n) >= p.min_p))
-      sum += ranking.weight(n++);
-    kept = n;
-    mass = sum;
-  }
-  return kept;
 }
 
 // buffers.logits holds the raw row. The candidates are free again afterwards.
@@ -153,7 +82,7 @@ void rank_raw(int64_t n, const SampleParams& p, const RowBuffers& buffers, const
   Ranking ranking(buffers, n, passes, top, 1);
   const int32_t wanted = std::min(p.top_logprobs, RowLogprobs::kMaxTop);
   for (; out.n_top < wanted && ranking.has(out.n_top); ++out.n_top) {
-    const Candidate& c = buffers.candidates[out.n_top];
+    const Candidate& c = ranking.at(out.n_top);
     out.top[out.n_top] = {c.id, static_cast<float>(c.logit - log_mass)};
   }
 }
@@ -180,33 +109,36 @@ RowBuffers row_buffers(std::byte* base, int64_t vocabulary) {
   return buffers;
 }
 
-double uniform(const SampleParams& p) {
-  const Philox random = philox4x32_10(p.seed, p.choice, p.position, p.purpose, 0);
+namespace {
+
+// In (0, 1).
+double uniform(const SampleParams& p, DrawPurpose purpose) {
+  const auto word = static_cast<uint32_t>(purpose);
+  const Philox random = philox4x32_10(p.seed, p.choice, p.position, word, 0);
   return (random.word[0] + 0.5) * 0x1p-32;
 }
-
-namespace {
 
 int32_t draw(const float* logits, int64_t legal, const SampleParams& p, const RowBuffers& buffers,
              const Passes& passes) {
   passes.copy(logits, p.mask, legal, buffers.logits);
+  apply_bias(p, legal, buffers.logits);
   apply_penalties(p, legal, buffers);
   const float top = passes.largest(buffers.logits, legal);
   if (top == kNever) return -1;
   if (p.temperature <= kGreedyTemperature || p.top_p <= 0 || p.top_k == 1)
     return static_cast<int32_t>(passes.first(buffers.logits, legal, top));
   Ranking ranking(buffers, legal, passes, top, p.temperature);
-  double mass = p.top_k > 0 ? 0 : passes.total(buffers.logits, legal, top, 1.0f / p.temperature);
-  const int64_t kept = kept_ranks(ranking, p, mass);
-  const double target = uniform(p) * mass;
+  const double coin = p.xtc_probability > 0 ? uniform(p, DrawPurpose::kXtc) : 1;
+  const Kept kept = apply_filters(ranking, p, coin);
+  const double target = uniform(p, DrawPurpose::kToken) * kept.mass;
   double sum = 0;
-  int64_t rank = 0;
+  int64_t rank = kept.first;
   // Rounding may leave the sum short of the mass: the last rank takes what is left.
-  while ((kept < 0 || rank < kept) && ranking.has(rank)) {
+  while (kept.has(rank, ranking)) {
     sum += ranking.weight(rank++);
     if (sum >= target) break;
   }
-  return ranking.id(rank - 1);
+  return ranking.at(rank - 1).id;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The part of sampling that does not depend on the ISA level: penalties, selection, the draw.
+// The part of sampling that does not depend on the ISA level: changes of single logits, the draw.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +31,8 @@ struct Passes {
   int64_t (*first)(const float* logits, int64_t n, float floor);
   // Σ e^((logit − top)·inverse_temperature)
   double (*total)(const float* logits, int64_t n, float top, float inverse_temperature);
+  // Σ s·e^s with s = (logit − top)·inverse_temperature
+  double (*moment)(const float* logits, int64_t n, float top, float inverse_temperature);
   // Appends ids with logit >= floor, ascending; returns how many.
   int64_t (*collect)(const float* logits, int64_t n, float floor, Candidate* out);
 };
@@ -38,8 +40,5 @@ struct Passes {
 // The sampled id, or −1 where nothing is legal. Does not allocate.
 int32_t sample_row(const float* logits, int64_t vocabulary, const SampleParams& params,
                    const RowBuffers& buffers, const Passes& passes);
-
-// The uniform of a row's draw, in (0, 1).
-double uniform(const SampleParams& params);
 
 }  // namespace flare::kernel::sampling

@@ -47,27 +47,41 @@ int64_t first(const float* logits, int64_t n, float floor) {
   return i;
 }
 
-double total(const float* logits, int64_t n, float top, float inverse_temperature) {
+// Σ e^s over a row, or Σ s·e^s, with s = (logit − top)·inverse_temperature.
+// A binary32 sum over at most 64 vectors, then double: 1e-6 of relative error.
+template <bool kMoment>
+double sum_of(const float* logits, int64_t n, float top, float inverse_temperature) {
   double sum = 0;
-  // A binary32 sum over at most 64 vectors, then double: 1e-6 of relative error.
   for (int64_t begin = 0; begin < n; begin += 64 * kLanes) {
     const int64_t end = min64(n, begin + 64 * kLanes);
     VF part = splat(0);
     for (int64_t i = begin; i < end; i += kLanes) {
       const int64_t live = min64(kLanes, end - i);
       const VF v = live == kLanes ? load(logits + i) : load_n(logits + i, live);
-      const VF weight = exp((v - splat(top)) * splat(inverse_temperature));
+      VF scaled = (v - splat(top)) * splat(inverse_temperature);
+      // Of −∞ and of what lies so low the product is 0, not NaN.
+      if constexpr (kMoment) scaled = max(scaled, splat(-100.0f));
+      VF value = exp(scaled);
+      if constexpr (kMoment) value *= scaled;
       if (live == kLanes) {
-        part += weight;
+        part += value;
       } else {
         float lanes[kLanes];
-        store(lanes, weight);
+        store(lanes, value);
         for (int64_t k = 0; k < live; ++k) sum += lanes[k];
       }
     }
     sum += sum_lanes(part);
   }
   return sum;
+}
+
+double total(const float* logits, int64_t n, float top, float inverse_temperature) {
+  return sum_of<false>(logits, n, top, inverse_temperature);
+}
+
+double moment(const float* logits, int64_t n, float top, float inverse_temperature) {
+  return sum_of<true>(logits, n, top, inverse_temperature);
 }
 
 int64_t collect(const float* logits, int64_t n, float floor, sampling::Candidate* out) {
@@ -92,7 +106,7 @@ int64_t collect(const float* logits, int64_t n, float floor, sampling::Candidate
 }  // namespace
 
 void sample(const LaunchArgs& args, Member& member) {
-  static constexpr sampling::Passes kPasses = {copy_legal, largest, first, total, collect};
+  static constexpr sampling::Passes kPasses = {copy_legal, largest, first, total, moment, collect};
   const OperandView& logits = args.operands[0];
   const SampleParams* params = reinterpret_cast<const SampleParams*>(args.operands[1].data);
   int32_t* sampled = reinterpret_cast<int32_t*>(args.operands[2].data);
