@@ -238,14 +238,15 @@ void Engine::admit(std::unique_ptr<Active> taken) {
   reserved_pages_ += a.reserved_pages;
   a.admitted = Clock::now();
   reuse_prefix(a);
+  active_.push_back(std::move(taken));
   {
     const std::lock_guard lock(wake_->mutex);
     --stats_.waiting;
     ++stats_.running;
     stats_.cached_prompt_tokens += a.hit.tokens;
     if (prefixes_) stats_.queried_prompt_tokens += a.n_prompt;
+    publish();
   }
-  active_.push_back(std::move(taken));
   guarded(a, [&a] {
     Event event;
     event.admitted = true;
