@@ -69,6 +69,7 @@ std::string bar(double share, size_t width) {
 
 // Three digits and a unit.
 std::string short_seconds(double s) {
+  if (s < 0.01) return fmt::format("{:.1f} ms", s * 1000);
   if (s < 1) return fmt::format("{:.0f} ms", s * 1000);
   if (s < 100) return fmt::format("{:.1f} s", s);
   return human_duration(s);
@@ -140,10 +141,15 @@ std::string drafts_line(const EngineStats& e) {
 
 std::string title(const DashboardState& s, size_t columns) {
   const Overview& o = s.overview;
-  std::string left = fmt::format(" Flare  {}  {}", plain(o.numbers.model), plain(s.address));
+  const std::string name = fmt::format(" Flare  {}", plain(o.numbers.model));
+  std::string left = fmt::format("{}  {}", name, plain(s.address));
   const double age = static_cast<double>(std::time(nullptr)) - o.numbers.process.start_unix_seconds;
   const std::string right = fmt::format("{}  up {} ", phase_text(o.phase), human_duration(age));
-  left = spread(left, right, columns);
+  const std::string state = fmt::format("{} ", phase_text(o.phase));
+  if (cells(left) + 1 + cells(right) <= columns)
+    left = spread(left, right, columns);
+  else  // what state it is in matters more than where it listens
+    left = spread(cells(left) + 1 + cells(state) <= columns ? left : name, state, columns);
   return left + std::string(columns - std::min(columns, cells(left)), ' ');
 }
 
