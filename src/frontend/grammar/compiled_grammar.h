@@ -16,7 +16,7 @@ namespace flare::frontend::grammar {
 class Machine;
 
 struct CompileLimits {
-  int timeout_ms = 1000;
+  int timeout_ms = 1000;                      // of processor time: a busy machine refuses nothing
   int warm_ms = 20;                           // of that on masks made ahead
   size_t max_bytes = size_t{64} << 20;        // of the automaton; beyond: constraint_too_large
   size_t max_cache_bytes = size_t{64} << 20;  // of what matching remembers; beyond: forgotten
@@ -41,6 +41,9 @@ class CompiledGrammar {
   std::unique_ptr<Machine> machine_;
   std::vector<std::string> relaxed_;
 };
+
+// Processor time that this thread has had, in milliseconds.
+double thread_processor_ms();
 
 // Errors: ConstraintError. Takes at most about limits.timeout_ms; shared because sequences of
 // several requests and the cache own it together.

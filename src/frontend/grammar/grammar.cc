@@ -1,8 +1,7 @@
 // The arena of grammar expressions and the grammars of whole answers.
 #include "frontend/grammar/grammar.h"
 
-#include <chrono>
-
+#include "frontend/grammar/compiled_grammar.h"
 #include "frontend/grammar/pattern.h"
 
 namespace flare::frontend::grammar {
@@ -39,9 +38,9 @@ Grammar::Expr Grammar::text_without(std::vector<std::string> stops) {
 Grammar::Expr Grammar::regex(std::string_view pattern) {
   try {
     Languages languages;  // only to see whether the pattern is one
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    const double deadline = thread_processor_ms() + CompileLimits().timeout_ms;
     languages.set_check([deadline] {
-      if (std::chrono::steady_clock::now() > deadline) throw Languages::Overflow{};
+      if (thread_processor_ms() > deadline) throw Languages::Overflow{};
     });
     whole_language(languages, pattern);
   } catch (const PatternError& e) {
@@ -56,6 +55,13 @@ Grammar::Expr Grammar::regex(std::string_view pattern) {
 Grammar::Expr Grammar::json(Json schema, SchemaOptions options) {
   schemas_.push_back({std::move(schema), options});
   return add({.kind = Kind::kJson, .a = static_cast<int32_t>(schemas_.size() - 1)});
+}
+
+Grammar::Expr Grammar::string_text(Json schema, SchemaOptions options, Expr within) {
+  const Expr out = json(std::move(schema), options);
+  nodes_.back().kind = Kind::kStringText;
+  nodes_.back().children = {within};
+  return out;
 }
 
 Grammar::Rule Grammar::declare(std::string name) {

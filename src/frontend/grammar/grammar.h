@@ -68,6 +68,9 @@ class Grammar {
   // One JSON value that the schema allows, with the white space of S7.2 between its tokens. Errors
   // come from compile(): {invalid,unsupported,unsatisfiable}_json_schema, constraint_too_large.
   Expr json(Json schema, SchemaOptions options = {});
+  // The text of a string that the schema allows, without quotes or escapes, as far as `within`, a
+  // regex() or text_without(), has it too. Errors as of json().
+  Expr string_text(Json schema, SchemaOptions options, Expr within);
 
   // Recursion: declare, use anywhere, define once. No left recursion (invalid_grammar).
   Rule declare(std::string name);
@@ -89,12 +92,13 @@ class Grammar {
     kTextWithout,
     kRegex,
     kJson,
+    kStringText,
     kUse
   };
   struct Node {
     Kind kind;
-    int32_t a = 0, b = 0;             // repeat: min, max; use: rule; json: index of the schema
-    std::string text = {};            // literal, marker, regex
+    int32_t a = 0, b = 0;   // repeat: min, max; use: rule; json, text: index of the schema
+    std::string text = {};  // literal, marker, regex
     std::vector<Expr> children = {};  // sequence, choice, repeat
     std::vector<std::string> stops = {};
   };

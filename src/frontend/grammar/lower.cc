@@ -151,7 +151,11 @@ class Lowering {
       case Grammar::Kind::kRegex:
         return regex(n.text);
       case Grammar::Kind::kJson:
-        return json(grammar_.schemas()[static_cast<size_t>(n.a)]);
+        return json(grammar_.schemas()[static_cast<size_t>(n.a)], -1);
+      case Grammar::Kind::kStringText:
+        FLARE_ASSERT(builder_.as_language(children[0]) >= 0);
+        return json(grammar_.schemas()[static_cast<size_t>(n.a)],
+                    builder_.as_language(children[0]));
       case Grammar::Kind::kUse: {
         const auto rule = static_cast<size_t>(n.a);
         if (rule < inlined_.size() && inlined_[rule] >= 0) return inlined_[rule];
@@ -195,7 +199,8 @@ class Lowering {
     }
   }
 
-  ProgramBuilder::Part json(const Grammar::Schema& schema) {
+  // `within` < 0: a value; else its text, if it is a string of that language.
+  ProgramBuilder::Part json(const Grammar::Schema& schema, Lang within) {
     if (const size_t bytes = schema.json.to_text().size(); bytes > kMaxSchemaBytes)
       throw ConstraintError(kConstraintTooLarge, "",
                             "schema: it has {} bytes, at most {} are taken", bytes,
@@ -203,7 +208,8 @@ class Lowering {
     compilers_.push_back(
         std::make_unique<SchemaCompiler>(builder_, schema.json, schema.options, check_));
     SchemaCompiler& compiler = *compilers_.back();
-    const ProgramBuilder::Part part = compiler.compile();
+    const ProgramBuilder::Part part =
+        within < 0 ? compiler.compile() : compiler.compile_text(within);
     relaxed_.insert(relaxed_.end(), compiler.relaxed().begin(), compiler.relaxed().end());
     return part;
   }

@@ -2,10 +2,9 @@
 #include "frontend/grammar/machine.h"
 
 #include <algorithm>
-#include <ctime>
 #include <unordered_set>
 
-#include "frontend/grammar/grammar.h"
+#include "frontend/grammar/compiled_grammar.h"
 
 namespace flare::frontend::grammar {
 namespace {
@@ -78,10 +77,8 @@ void Machine::check_operation() {
   if (Clock::now() < deadline_) return;
   // Reading the time that this thread had costs more, so it is asked only when the wall's is over:
   // a process that was held up gets its share again.
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  const auto spent = std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
-  if (!processor_deadline_) processor_deadline_ = spent + std::chrono::milliseconds(step_ms_);
+  const double spent = thread_processor_ms();
+  if (!processor_deadline_) processor_deadline_ = spent + step_ms_;
   if (spent >= *processor_deadline_)
     throw ConstraintError(kConstraintTooLarge, "", "constraint: one token took longer than {} ms",
                           step_ms_);

@@ -163,10 +163,10 @@ class Machine {
   const Vocabulary& vocabulary_;
   const size_t max_bytes_;
   const int step_ms_;
-  Clock::time_point deadline_;                                  // of the operation, on the wall
-  std::optional<std::chrono::nanoseconds> processor_deadline_;  // once that is over, of the thread
-  size_t kept_bytes_ = 0;                                       // of what is never forgotten
-  size_t trim_bytes_ = 0;                                       // beyond those: forget
+  Clock::time_point deadline_;                // of the operation, on the wall
+  std::optional<double> processor_deadline_;  // once that is over, of the thread
+  size_t kept_bytes_ = 0;                     // of what is never forgotten
+  size_t trim_bytes_ = 0;                     // beyond those: forget
   const size_t n_expressions_;
   std::mutex mutex_;
   Lexer lexer_;

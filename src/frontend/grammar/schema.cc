@@ -97,62 +97,6 @@ SchemaCompiler::SchemaCompiler(ProgramBuilder& builder, const Json& schema, Sche
   white_ = languages_.either({Languages::kEmptyWord, space, newline});
 }
 
-ProgramBuilder::Part SchemaCompiler::compile() {
-  if (!is_schema(root_))
-    throw ConstraintError(kInvalidJsonSchema, "", "schema: it is {}, expected an object or boolean",
-                          root_.kind_name());
-  survey(root_);
-  const Part root = call({&root_});
-  while (!todo_.empty()) {
-    const auto [set, id] = std::move(todo_.back());
-    todo_.pop_back();
-    check_();
-    builder_.define(id, compile_set(set));
-  }
-  compare_branches();
-  return root;
-}
-
-int32_t SchemaCompiler::procedure(Set set) {
-  set = simplified(std::move(set));
-  const auto [it, fresh] = procedures_.try_emplace(set, -1);
-  if (fresh) {
-    languages_.charge(2 * set.size() * sizeof(set[0]) + 128);
-    it->second = builder_.declare();
-    todo_.emplace_back(std::move(set), it->second);
-  }
-  return it->second;
-}
-
-// Without schemas that say nothing, and through references that stand alone.
-SchemaCompiler::Set SchemaCompiler::simplified(Set set) {
-  Set out;
-  for (const Json* schema : set) {
-    bool trivial = false;
-    for (int hops = 0; hops < 64; ++hops) {
-      if (schema->is_bool()) {
-        trivial = schema->as_bool();
-        break;
-      }
-      const Json* ref = nullptr;
-      bool others = false;
-      for (const auto& [key, value] : schema->as_object()) {
-        if (key == "$ref")
-          ref = &value;
-        else
-          others |= is_relevant(key);
-      }
-      trivial = !ref && !others;
-      if (!ref || others) break;
-      schema = read(*schema).ref;
-    }
-    if (!trivial) out.push_back(schema);
-  }
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
-}
-
 // Every choice of branches of anyOf and oneOf. Walks them depth first along one path, which grows
 // at its ends only and is cut back for the next branch: memory is that of the longest path.
 class SchemaCompiler::Branching {
@@ -272,6 +216,80 @@ class SchemaCompiler::Branching {
   std::vector<Level> levels_;
   std::vector<Set> found_;
 };
+
+ProgramBuilder::Part SchemaCompiler::compile() {
+  survey_root();
+  const Part root = call({&root_});
+  compile_procedures();
+  return root;
+}
+
+ProgramBuilder::Part SchemaCompiler::compile_text(Lang within) {
+  survey_root();
+  std::vector<Part> others;
+  std::vector<Lang> texts;
+  for (const Set& alternative : Branching(*this).run({&root_}))
+    compile_alternative(alternative, false, others, texts);
+  compile_procedures();
+  return builder_.leaf(languages_.both({languages_.either(std::move(texts)), within}));
+}
+
+void SchemaCompiler::survey_root() {
+  if (!is_schema(root_))
+    throw ConstraintError(kInvalidJsonSchema, "", "schema: it is {}, expected an object or boolean",
+                          root_.kind_name());
+  survey(root_);
+}
+
+void SchemaCompiler::compile_procedures() {
+  while (!todo_.empty()) {
+    const auto [set, id] = std::move(todo_.back());
+    todo_.pop_back();
+    check_();
+    builder_.define(id, compile_set(set));
+  }
+  compare_branches();
+}
+
+int32_t SchemaCompiler::procedure(Set set) {
+  set = simplified(std::move(set));
+  const auto [it, fresh] = procedures_.try_emplace(set, -1);
+  if (fresh) {
+    languages_.charge(2 * set.size() * sizeof(set[0]) + 128);
+    it->second = builder_.declare();
+    todo_.emplace_back(std::move(set), it->second);
+  }
+  return it->second;
+}
+
+// Without schemas that say nothing, and through references that stand alone.
+SchemaCompiler::Set SchemaCompiler::simplified(Set set) {
+  Set out;
+  for (const Json* schema : set) {
+    bool trivial = false;
+    for (int hops = 0; hops < 64; ++hops) {
+      if (schema->is_bool()) {
+        trivial = schema->as_bool();
+        break;
+      }
+      const Json* ref = nullptr;
+      bool others = false;
+      for (const auto& [key, value] : schema->as_object()) {
+        if (key == "$ref")
+          ref = &value;
+        else
+          others |= is_relevant(key);
+      }
+      trivial = !ref && !others;
+      if (!ref || others) break;
+      schema = read(*schema).ref;
+    }
+    if (!trivial) out.push_back(schema);
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
 
 SchemaCompiler::Part SchemaCompiler::compile_set(const Set& set) {
   std::vector<Part> parts;

@@ -53,8 +53,9 @@ class SchemaCompiler {
   SchemaCompiler(ProgramBuilder& builder, const Json& schema, SchemaOptions options,
                  std::function<void()> check);
 
-  // One value; call once.
+  // One value, or the bare text of a string, as far as it is in `within`; call one of them once.
   ProgramBuilder::Part compile();
+  ProgramBuilder::Part compile_text(Lang within);
   // What was widened: "POINTER: what".
   const std::vector<std::string>& relaxed() const { return relaxed_; }
 
@@ -118,6 +119,8 @@ class SchemaCompiler {
   const Json* follow(const Json* schema);
 
   // schema.cc
+  void survey_root();
+  void compile_procedures();
   int32_t procedure(Set set);
   Set simplified(Set set);
   Part compile_set(const Set& set);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 
 #include "frontend/grammar/compiled_grammar.h"
 #include "frontend/output/constraint.h"
@@ -56,6 +57,44 @@ std::string regex_escaped(char c) {
 
 Json object_schema() { return Json::object({{"type", "object"}}); }
 
+Json object_schema_of(const Tool& tool) {
+  Json schema = tool.parameters;
+  if (!schema.find("type")) schema.set("type", "object");
+  return schema;
+}
+
+// What bounds an object, and an array, but cannot be said where tags or literals spell it. Members
+// and items are the form's own, and what is not listed is left out.
+constexpr std::string_view kUnsaidOfObjects[] = {"patternProperties",
+                                                 "minProperties",
+                                                 "maxProperties",
+                                                 "dependentRequired",
+                                                 "dependencies",
+                                                 "allOf",
+                                                 "anyOf",
+                                                 "oneOf",
+                                                 "enum",
+                                                 "const"};
+constexpr std::string_view kUnsaidOfArrays[] = {"minItems", "maxItems", "prefixItems", "allOf",
+                                                "anyOf",    "oneOf",    "enum",        "const"};
+
+// The pointer to `wanted`, which lies within `root`; nullopt if it does not.
+std::optional<std::string> pointer_to(const Json& root, const Json* wanted) {
+  if (&root == wanted) return "";
+  if (root.is_object())
+    for (const auto& [name, member] : root.as_object())
+      if (const auto rest = pointer_to(member, wanted)) {
+        std::string token;
+        for (const char c : name) token += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+        return '/' + token + *rest;
+      }
+  if (root.is_array())
+    for (size_t i = 0; i < root.as_array().size(); ++i)
+      if (const auto rest = pointer_to(root.as_array()[i], wanted))
+        return '/' + std::to_string(i) + *rest;
+  return std::nullopt;
+}
+
 }  // namespace
 
 Expr ArgumentGrammar::tag(std::string_view text) {
@@ -81,6 +120,8 @@ Expr ArgumentGrammar::gap(const Spelling& spelling) {
 
 Expr ArgumentGrammar::body(const Spelling& spelling, const Tool& tool, bool enforced) {
   tool_ = &tool;
+  // Whatever the form says of the arguments, it says so of a schema that holds as a whole.
+  if (enforced && tool.parameters.is_object()) enforced = enforceable(object_schema_of(tool), "");
   switch (spelling.body) {
     case Body::kNone:
       break;
@@ -100,33 +141,66 @@ Expr ArgumentGrammar::body(const Spelling& spelling, const Tool& tool, bool enfo
 bool ArgumentGrammar::enforceable(const Json& schema, std::string_view pointer) {
   const auto [known, is_new] = judged_.try_emplace(tool_->name + ' ' + schema.to_text(), true);
   if (!is_new) return known->second;
-  // The compilation of the whole has the request's limit of time; a busy machine is no reason to
-  // loosen a part.
-  constexpr grammar::CompileLimits kLimits = {.timeout_ms = 10'000};
+  const double started = grammar::thread_processor_ms();
+  grammar::CompileLimits limits;
+  limits.timeout_ms = std::max(0, limits.timeout_ms - static_cast<int>(judging_ms_));
+  limits.warm_ms = 0;
   try {
     grammar::compile(grammar::json_schema_grammar(schema, {.strict = tool_->strict}),
-                     byte_vocabulary(), kLimits);
+                     byte_vocabulary(), limits);
+    judging_ms_ += grammar::thread_processor_ms() - started;
     return true;
   } catch (const grammar::ConstraintError& error) {
+    judging_ms_ += grammar::thread_processor_ms() - started;
     known->second = false;
     const std::string where = std::string(pointer) + error.pointer();
-    if (tool_->strict)
-      throw grammar::ConstraintError(kInvalidToolSchema, where,
-                                     "tool '{}': parameters{}: {}; a strict tool needs a schema "
-                                     "that can be enforced",
-                                     tool_->name, where, error.message());
+    if (tool_->strict) refuse(where, error.message());
     loosened_.push_back(
-        fmt::format("tool '{}': parameters{}: {}", tool_->name, where, error.message()));
+        fmt::format("tool '{}': {}{}: {}", tool_->name, tool_->path, where, error.message()));
     return false;
+  }
+}
+
+void ArgumentGrammar::refuse(std::string_view pointer, std::string_view why) const {
+  const std::string where = tool_->path + std::string(pointer);
+  throw grammar::ConstraintError(
+      kInvalidToolSchema, where,
+      "tool '{}': {}: {}; a strict tool needs a schema that can be enforced", tool_->name, where,
+      why);
+}
+
+// Where the schema at this place has more to say than tags can: refuses a strict tool, notes it of
+// another.
+void ArgumentGrammar::note_unsaid(const Json* schema, bool is_array) {
+  for (int depth = 0; schema && schema->is_object() && depth < kMaxDepth; ++depth) {
+    const auto unsaid_here = [&](std::string_view keyword, std::string_view why) {
+      const std::string where =
+          pointer_to(tool_->parameters, schema).value_or("") + '/' + std::string(keyword);
+      if (tool_->strict) refuse(where, why);
+      loosened_.push_back(fmt::format("tool '{}': {}{}: {}", tool_->name, tool_->path, where, why));
+    };
+    const std::span<const std::string_view> unsaid =
+        is_array ? std::span<const std::string_view>(kUnsaidOfArrays) : kUnsaidOfObjects;
+    for (const std::string_view keyword : unsaid)
+      if (schema->find(keyword))
+        unsaid_here(keyword, fmt::format("'{}' cannot be said in this tool format", keyword));
+    const Json *properties = schema->find("properties"), *required = schema->find("required");
+    if (!is_array && required && required->is_array())
+      for (const Json& name : required->as_array())
+        if (name.is_string() && !(properties && properties->find(name.as_string())))
+          unsaid_here("required",
+                      fmt::format("{} is not among 'properties'", quote(name.as_string())));
+    if (const Json* more = schema->find("additionalProperties");
+        !is_array && !properties && more && more->is_object() && !more->as_object().empty())
+      unsaid_here("additionalProperties", "it cannot be said in this tool format");
+    const Json* reference = schema->find("$ref");
+    schema = reference ? resolve_reference(tool_->parameters, *reference) : nullptr;
   }
 }
 
 Expr ArgumentGrammar::json_object(const Tool& tool, bool enforced) {
   if (!enforced || !tool.parameters.is_object()) return g_.json(object_schema());
-  Json schema = tool.parameters;
-  if (!schema.find("type")) schema.set("type", "object");
-  if (!enforceable(schema, "")) return g_.json(object_schema());
-  return g_.json(std::move(schema), {.strict = tool.strict});
+  return g_.json(object_schema_of(tool), {.strict = tool.strict});
 }
 
 // A value within tags whose schema is part of the tool's.
@@ -134,6 +208,14 @@ Expr ArgumentGrammar::json_value(const Json& schema) {
   Json whole = with_root(schema);
   if (!enforceable(whole, "")) return g_.json(Json(true));
   return g_.json(std::move(whole), {.strict = tool_->strict});
+}
+
+// The numbers, truth values and null of a schema that allows other values too.
+Expr ArgumentGrammar::scalar_value(const Json& schema) {
+  Json own = Json::object();
+  own.set("type", Json::array({"number", "boolean", "null"}));
+  own.set("allOf", Json::array({schema}));
+  return json_value(own);
 }
 
 // The schema with the root under its $defs, if it refers there.
@@ -179,59 +261,18 @@ bool ArgumentGrammar::is_open(const Json* schema) const {
   return !(tool_->strict && schema->find("properties"));
 }
 
-// The strings that the schema allows, if they are listed.
-std::optional<std::vector<std::string>> ArgumentGrammar::finite_texts(const Json* schema,
-                                                                      int depth) const {
-  if (!schema || !schema->is_object() || depth > kMaxDepth) return std::nullopt;
-  std::vector<std::string> texts;
-  if (const Json* value = schema->find("const")) {
-    if (value->is_string()) texts.push_back(value->as_string());
-    return texts;
-  }
-  if (const Json* values = schema->find("enum"); values && values->is_array()) {
-    for (const Json& value : values->as_array())
-      if (value.is_string()) texts.push_back(value.as_string());
-    return texts;
-  }
-  if (const Json* reference = schema->find("$ref"))
-    return finite_texts(resolve_reference(tool_->parameters, *reference), depth + 1);
-  for (const std::string_view any : {"anyOf", "oneOf"})
-    if (const Json* branches = schema->find(any); branches && branches->is_array()) {
-      for (const Json& branch : branches->as_array()) {
-        if ((types(&branch) & kStringType) == 0) continue;
-        const auto more = finite_texts(&branch, depth + 1);
-        if (!more) return std::nullopt;
-        texts.insert(texts.end(), more->begin(), more->end());
-      }
-      return texts;
-    }
-  return std::nullopt;
-}
-
-// A string as it stands between tags; `free_text` if the schema bounds nothing.
+// A string as it stands between tags: what the schema allows of `free_text`.
 Expr ArgumentGrammar::tagged_text(const Json* schema, const std::function<Expr()>& free_text) {
-  if (const auto texts = finite_texts(schema, 0)) {
-    std::vector<Expr> options;
-    for (const std::string& text : *texts) options.push_back(g_.literal(text));
-    if (types(schema) & kNullType) options.push_back(g_.literal("null"));
-    if (!options.empty()) return g_.choice(std::move(options));
-  }
-  if (!schema || !schema->is_object()) return free_text();
-  std::string pattern;
-  if (const Json* given = schema->find("pattern"); given && given->is_string()) {
-    pattern = given->as_string();
-    if (!pattern.starts_with('^')) pattern = "[^<]*(?:" + pattern + ")";
-    if (!pattern.ends_with('$')) pattern = "(?:" + pattern + ")[^<]*";
-  } else if (schema->find("minLength") || schema->find("maxLength")) {
-    // Without "<" no closing tag can begin, so characters can be counted.
-    const Json *least = schema->find("minLength"), *most = schema->find("maxLength");
-    if ((least && !least->is_integer()) || (most && !most->is_integer())) return free_text();
-    pattern = fmt::format("[^<]{{{},{}}}", least ? least->as_u64() : 0,
-                          most ? std::to_string(most->as_u64()) : "");
-  }
-  if (pattern.empty()) return free_text();
-  const Json probe = Json::object({{"type", "string"}, {"pattern", pattern}});
-  return enforceable(probe, "") ? g_.regex(pattern) : free_text();
+  const Expr free = free_text();
+  if (!schema || !schema->is_object()) return free;
+  constexpr std::string_view kOfTexts[] = {"enum",  "const",   "$ref",      "allOf",     "anyOf",
+                                           "oneOf", "pattern", "minLength", "maxLength", "format"};
+  if (std::ranges::none_of(kOfTexts, [&](std::string_view key) { return schema->find(key); }))
+    return free;
+  Json whole = with_root(*schema);
+  if (!enforceable(whole, "")) return free;
+  const Expr text = g_.string_text(std::move(whole), {.strict = tool_->strict}, free);
+  return types(schema) & kNullType ? g_.choice({text, g_.literal("null")}) : text;
 }
 
 // Lines none of which begins with the closing tag (S6.4): what may stand between the newline behind
@@ -314,6 +355,7 @@ Expr ArgumentGrammar::parameter(const Spelling& spelling, Expr key, const Json* 
 Expr ArgumentGrammar::parameters(const Spelling& spelling, bool enforced) {
   const Json* schema = &tool_->parameters;
   std::vector<Expr> parts;
+  if (enforced) note_unsaid(schema, false);
   if (enforced)
     for (const Member& member : members(schema)) {
       std::string key;  // as attributes write it
@@ -332,6 +374,7 @@ Expr ArgumentGrammar::parameters(const Spelling& spelling, bool enforced) {
 
 Expr ArgumentGrammar::elements(const Spelling& spelling, const Json* schema, bool enforced,
                                int depth) {
+  if (enforced) note_unsaid(schema, false);
   const auto list = members(schema);
   std::vector<Expr> parts;
   for (const Member& member : list) {
@@ -353,6 +396,8 @@ Expr ArgumentGrammar::element(const Spelling& spelling, const std::string& key, 
   const Json* items = item_schema(tool_->parameters, schema);
   if ((allowed & kObjectType) && depth < kMaxDepth && !members(schema).empty())
     options.push_back(elements(spelling, schema, typed, depth));
+  if (typed && (allowed & kArrayType)) note_unsaid(schema, true);
+  if (typed && (allowed & kObjectType) && members(schema).empty()) note_unsaid(schema, false);
   if ((allowed & kArrayType) && depth < kMaxDepth)
     options.push_back(
         g_.repeat(element(spelling, "item", items, typed, depth + 1), 0, Grammar::kUnbounded));
@@ -360,8 +405,8 @@ Expr ArgumentGrammar::element(const Spelling& spelling, const std::string& key, 
     const uint8_t scalars = allowed & (kNumberType | kBoolType | kNullType);
     if (scalars && !(allowed & (kArrayType | kObjectType)))
       options.push_back(typed && schema ? json_value(*schema) : g_.json(Json(true)));
-    else if (scalars & kNumberType)
-      options.push_back(g_.regex(kNumber));
+    else if (scalars)
+      options.push_back(typed && schema ? scalar_value(*schema) : g_.regex(kNumber));
     if (options.empty()) options.push_back(g_.json(object_schema()));
   }
   return g_.sequence({tag(open), g_.choice(std::move(options)), tag(close), gap(spelling)});
@@ -374,6 +419,7 @@ Expr ArgumentGrammar::quoted(const Spelling& spelling, Expr text) {
 // {key:value,…}. A rule per place, because a comma depends on what stands before.
 Expr ArgumentGrammar::literal_object(const Spelling& spelling, const Json* schema, bool typed,
                                      int depth) {
+  if (typed) note_unsaid(schema, false);
   auto list = members(schema);
   if (!typed || list.empty()) {
     const Expr member = g_.sequence({g_.regex(kKey), g_.literal(":"), any_literal(spelling)});
@@ -411,15 +457,10 @@ Expr ArgumentGrammar::literal_value(const Spelling& spelling, const Json* schema
   const auto free_text = [&] { return g_.text_without({std::string(spelling.quote)}); };
   if (allowed & kStringType) options.push_back(quoted(spelling, tagged_text(schema, free_text)));
   if (const uint8_t scalars = allowed & (kNumberType | kBoolType | kNullType)) {
-    if (scalars == allowed)
-      options.push_back(json_value(*schema));
-    else if (scalars & kNumberType)
-      options.push_back(g_.regex(kNumber));
-    if (scalars != allowed && (scalars & kBoolType))
-      options.push_back(g_.choice({g_.literal("true"), g_.literal("false")}));
-    if (scalars != allowed && (scalars & kNullType)) options.push_back(g_.literal("null"));
+    options.push_back(scalars == allowed ? json_value(*schema) : scalar_value(*schema));
   }
   if (allowed & kArrayType) {
+    note_unsaid(schema, true);
     const Expr item =
         literal_value(spelling, item_schema(tool_->parameters, schema), true, depth + 1);
     const Grammar::Rule rule = g_.declare("item");

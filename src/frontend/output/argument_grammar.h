@@ -40,14 +40,16 @@ class ArgumentGrammar {
 
   Expr json_object(const Tool& tool, bool enforced);
   Expr json_value(const Json& schema);
+  Expr scalar_value(const Json& schema);
   // True if the schema compiles; else notes why, or refuses.
   bool enforceable(const Json& schema, std::string_view pointer);
+  [[noreturn]] void refuse(std::string_view pointer, std::string_view why) const;
+  void note_unsaid(const Json* schema, bool is_array);
 
   std::vector<Member> members(const Json* schema) const;
   bool is_open(const Json* schema) const;
   uint8_t types(const Json* schema) const;
   Json with_root(const Json& schema) const;
-  std::optional<std::vector<std::string>> finite_texts(const Json* schema, int depth) const;
 
   Expr parameters(const Spelling& spelling, bool enforced);
   Expr parameter(const Spelling& spelling, Expr key, const Json* schema, bool typed);
@@ -71,6 +73,7 @@ class ArgumentGrammar {
   const Tool* tool_ = nullptr;  // the one whose body is built
   std::optional<Grammar::Rule> any_literal_;
   std::map<std::string, bool> judged_;  // tool and schema: can be enforced
+  double judging_ms_ = 0;               // spent on that; all tools together have one compilation's
   std::vector<std::string> loosened_;
 };
 

@@ -34,7 +34,8 @@ inline constexpr grammar::Grammar::Expr kFreeText = -1;
 // the arguments is free but for tools that are strict. kRequired, kNamed: calls alone, kNamed one,
 // their arguments as the schemas say, in the order of `properties`. What this accepts is parsed
 // into exactly the calls that were written, except where JSON within tags spells the closing tag.
-// Errors: ConstraintError kInvalidToolSchema, with the tool and the pointer within its parameters.
+// Errors: ConstraintError kInvalidToolSchema, with the tool, and the path of its schema and the
+// pointer within as the pointer: "tools[3].function.parameters/properties/a/not".
 ToolConstraint tool_constraint(grammar::Grammar& grammar, const Format& format,
                                const ToolSet& tools, const ToolChoice& choice,
                                grammar::Grammar::Expr text_answer = kFreeText);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "frontend/grammar/compiled_grammar.h"
+#include "frontend/grammar/schema.h"
 #include "frontend/output/output_corpus_fixture.h"
 
 namespace flare::frontend {
@@ -154,6 +155,53 @@ TEST_P(ToolConstraints, WhatPassesAsCallsIsParsedAsCalls) {
   EXPECT_GE(n_passed, 10);
 }
 
+// Wherever a keyword stands that nothing can enforce, a strict tool is refused by pointer and name,
+// whatever the format makes of its arguments; another is loosened.
+TEST_P(ToolConstraints, RefusedKeywordsAreNamedInEveryFormat) {
+  std::vector<std::pair<std::string, std::string>> keywords;
+  for (const std::string_view name : grammar::kRefusedKeywords) {
+    const bool is_count = name == "minContains" || name == "maxContains";
+    const bool is_text = name.ends_with("Ref");
+    const bool is_map = name == "dependentSchemas";
+    keywords.emplace_back(name, is_count  ? "1"
+                                : is_text ? R"("#")"
+                                : is_map  ? R"({"k":{}})"
+                                          : R"({"type":"string"})");
+  }
+  keywords.emplace_back("uniqueItems", "true");
+  keywords.emplace_back("format", R"("no-such-format")");
+  keywords.emplace_back("$ref", R"("https://example.com/s")");
+  for (const auto& [name, value] : keywords)
+    for (const bool nested : {false, true}) {
+      SCOPED_TRACE(name);
+      const std::string bad = fmt::format("\"{}\":{}", name, value);
+      const std::string inner =
+          nested ? R"({"type":"object","properties":{"x":{"type":"array","items":{)" + bad + "}}}}"
+                 : "{" + bad + "}";
+      const std::string tool = R"("function":{"name":"f","parameters":{"type":"object",
+          "properties":{"a":{"type":"string"},"p~/q":)" +
+                               inner + "}}";
+      const auto list = [&](std::string_view strict) {
+        return tools_of(R"([{"type":"function","function":{"name":"other"}},{"type":"function",)" +
+                        tool + std::string(strict) + "}}]");
+      };
+      const std::string pointer = std::string("tools[1].function.parameters/properties/p~0~1q") +
+                                  (nested ? "/properties/x/items/" : "/") + name;
+      try {
+        const Constraint strict(GetParam(), list(R"(,"strict":true)"), {});
+        ADD_FAILURE() << "a strict tool was taken";
+      } catch (const grammar::ConstraintError& error) {
+        EXPECT_EQ(error.wire_code(), kInvalidToolSchema);
+        EXPECT_EQ(error.pointer(), pointer);
+        EXPECT_NE(error.message().find("'f'"), std::string::npos) << error.message();
+      }
+      if (name == "format") continue;  // of tools that are not strict it is a note
+      const Constraint loose(GetParam(), list(""), {.mode = Mode::kRequired});
+      ASSERT_GE(loose.loosened.size(), 1u);
+      EXPECT_NE(loose.loosened[0].find(pointer), std::string::npos) << loose.loosened[0];
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, ToolConstraints,
                          testing::Values("hermes", "qwen_xml", "dsml", "xtml", "kimi", "llama3",
                                          "mistral", "harmony", "gemma", "glm", "minimax", "atem"),
@@ -194,9 +242,64 @@ TEST(ToolConstraint, WhatCannotBeEnforcedIsLoosenedOrRefused) {
     FAIL() << "a strict tool with 'not' was taken";
   } catch (const grammar::ConstraintError& error) {
     EXPECT_EQ(error.wire_code(), kInvalidToolSchema);
-    EXPECT_NE(error.pointer().find("/properties/a"), std::string::npos) << error.pointer();
+    EXPECT_EQ(error.pointer(), "tools[0].parameters/properties/a/not");
     EXPECT_NE(error.message().find("'f'"), std::string::npos);
   }
+}
+
+TEST(ToolConstraint, StrictTagsEnforceTextsAndRefuseWhatTheyCannotSay) {
+  const auto strict = [](std::string_view schema) {
+    return tools_of(fmt::format(R"([{{"name":"f","strict":true,"parameters":{}}}])", schema));
+  };
+  const auto member = [&](std::string_view schema) {
+    return strict(fmt::format(
+        R"({{"type":"object","properties":{{"s":{}}},"required":["s"],"$defs":{{"d":{{"maxLength":2}}}}}})",
+        schema));
+  };
+  struct Case {
+    const char *schema, *good, *bad;
+  };
+  for (const Case& c : {Case{R"({"type":"string","format":"date"})", "2025-01-31", "2025-01-32"},
+                        Case{R"({"type":"string","pattern":"^a+$","maxLength":2})", "aa", "aaa"},
+                        Case{R"({"type":"string","minLength":2})", "a\nb", "a"},
+                        Case{R"({"allOf":[{"type":"string"},{"enum":["x","y"]}]})", "y", "z"},
+                        Case{R"({"type":"string","$ref":"#/$defs/d"})", "ab", "abc"},
+                        Case{R"({"anyOf":[{"const":"k"},{"type":"null"}]})", "null", "q"},
+                        Case{R"({"type":["string","integer"],"pattern":"^[a-c]"})", "b1", "1"}}) {
+    SCOPED_TRACE(c.schema);
+    const auto call = [](const std::string& value) {
+      return "<tool_call>\n<function=f>\n<parameter=s>\n" + value +
+             "\n</parameter>\n</function>\n</tool_call>";
+    };
+    const Constraint xml("qwen_xml", member(c.schema), {});
+    EXPECT_TRUE(xml.accepts(call(c.good)));
+    EXPECT_FALSE(xml.accepts(call(c.bad)));
+  }
+  const auto refused = [](std::string_view format, const ToolSet& tools) -> std::string {
+    try {
+      const Constraint made(format, tools, {});
+      return "";
+    } catch (const grammar::ConstraintError& error) {
+      return error.pointer();
+    }
+  };
+  const std::string object = "tools[0].parameters";
+  for (const char* format : {"qwen_xml", "dsml", "glm", "minimax", "gemma"}) {
+    EXPECT_EQ(refused(format, strict(R"({"properties":{"a":{}},"minProperties":1})")),
+              object + "/minProperties")
+        << format;
+    EXPECT_EQ(refused(format, strict(R"({"properties":{"a":{}},"required":["b"],
+                  "additionalProperties":true})")),
+              object + "/required")
+        << format;
+    EXPECT_EQ(refused(format, strict(R"({"anyOf":[{"properties":{"a":{}}},{"required":["a"]}]})")),
+              object + "/anyOf")
+        << format;
+  }
+  EXPECT_EQ(refused("gemma", member(R"({"type":"array","items":{},"maxItems":3})")),
+            object + "/properties/s/maxItems");
+  EXPECT_EQ(refused("qwen_xml", member(R"({"type":"array","items":{},"maxItems":3})")), "");
+  EXPECT_EQ(refused("hermes", strict(R"({"properties":{"a":{}},"minProperties":1})")), "");
 }
 
 TEST(ToolConstraint, ClosingTagsWithinLinesAreValue) {

@@ -36,7 +36,9 @@ ElementsReader::ElementsReader(const Spelling& spelling, CallWriter* writer)
   marks_ = Scanner({tag_open_});
 }
 
+// A tag is held until it is known to be no next call's.
 Taken ElementsReader::skipped() const {
+  if (state_ == State::kTag || !marks_.held().empty()) return {};
   return {.fate = passing_ ? Fate::kText : writer_->open() ? Fate::kMarkup : Fate::kHeld};
 }
 
@@ -112,11 +114,11 @@ Taken ElementsReader::tag(char byte) {
   const std::string full = tag_open_ + name + ">";
   if (full.starts_with(spelling_.call_open)) {  // the next call, without a closer before
     sound_ = false;
-    const Taken ended = end_call();
+    end_call();
     head_ = full.substr(spelling_.call_open.size());
     head_.pop_back();
     state_ = State::kHead;
-    return {.fate = ended.fate == Fate::kText ? Fate::kText : head('>').fate};
+    return head('>');
   }
   if (name.starts_with('/')) return end_tag(std::string_view(name).substr(1));
   Element& parent = open_.back();

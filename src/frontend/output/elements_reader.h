@@ -19,8 +19,10 @@ class ElementsReader {
   // The output ends here. Text that turned out to be none of the calls' goes to `left_over`.
   void finish(OutputEnd end, std::string* left_over);
   bool in_call() const { return writer_->open(); }
-  // Only white space or an unfinished closer came since the last call, which was declared.
-  bool after_call() const { return state_ == State::kBetween && any_call_; }
+  // Only white space or an unfinished tag came since the last call or argument of a declared one.
+  bool after_call() const {
+    return state_ == State::kBetween ? any_call_ : state_ != State::kHead && !passing_;
+  }
   // Nothing had to be repaired or skipped so far.
   bool sound() const { return sound_; }
 

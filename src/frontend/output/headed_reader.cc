@@ -64,7 +64,9 @@ void HeadedReader::set_name(std::string_view name) {
   state_ = State::kJsonStart;
 }
 
+// A tag in a call is held until it is known to be no next call's.
 Taken HeadedReader::skipped() const {
+  if (state_ == State::kInCall && !tags_.held().empty()) return {};
   return {.fate = passing_ ? Fate::kText : writer_->open() ? Fate::kMarkup : Fate::kHeld};
 }
 
@@ -225,10 +227,10 @@ Taken HeadedReader::in_call_tag(char byte) {
     }
     case kCallOpen: {
       sound_ = false;
-      const Taken result = end_call();
+      end_call();
       head_.clear();
       state_ = State::kHead;
-      return {.fate = result.fate};
+      return {};  // the tag is the next call's
     }
     default:  // a repeated closer
       return skipped();

@@ -71,6 +71,58 @@ constexpr CallText kCalls[] = {
      "</atem:parameter>\n</atem:invoke>\n</atem:function_calls><|eom|>"},
 };
 
+// A call whose closer is missing ends where the next begins; of two only the declared one is a
+// call, the other is content to the byte.
+TEST(OutputParser, UnclosedCallsBesideUndeclaredOnesKeepTheirArgumentsAndText) {
+  struct Calls {
+    std::string_view format, open, declared, undeclared, call_close, close;
+  };
+  constexpr Calls kForms[] = {
+      {"minimax", "]<]minimax[>[<tool_call>",
+       "]<]minimax[>[<invoke name=\"set\">]<]minimax[>[<code>x]<]minimax[>[</code>",
+       "]<]minimax[>[<invoke name=\"launch\">]<]minimax[>[<a>1]<]minimax[>[</a>",
+       "]<]minimax[>[</invoke>", "]<]minimax[>[</tool_call>"},
+      {"qwen_xml", "<tool_call>", "<function=set><parameter=code>x</parameter>",
+       "<function=launch><parameter=a>1</parameter>", "</function>", "</tool_call>"},
+      {"dsml", "<｜DSML｜tool_calls>",
+       "<｜DSML｜invoke name=\"set\"><｜DSML｜parameter name=\"code\" "
+       "string=\"true\">x</｜DSML｜parameter>",
+       "<｜DSML｜invoke name=\"launch\"><｜DSML｜parameter name=\"a\" "
+       "string=\"true\">1</｜DSML｜parameter>",
+       "</｜DSML｜invoke>", "</｜DSML｜tool_calls>"}};
+  for (const Calls& form : kForms)
+    for (const size_t piece : {1, 4, 1000}) {
+      SCOPED_TRACE(form.format);
+      const auto text = [](std::initializer_list<std::string_view> parts) {
+        std::string out;
+        for (const std::string_view part : parts) out += part;
+        return out;
+      };
+      const auto parsed = [&](const std::string& output) {
+        return parse(settings(form.format), output, piece);
+      };
+      const Output behind =
+          parsed(text({form.open, form.undeclared, form.declared, form.call_close, form.close}));
+      EXPECT_EQ(behind.content, text({form.open, form.undeclared}));
+      ASSERT_EQ(behind.calls.size(), 1u);
+      EXPECT_EQ(behind.calls[0].arguments, R"({"code":"x"})");
+      const Output before =
+          parsed(text({form.open, form.declared, form.undeclared, form.call_close}));
+      EXPECT_EQ(before.content, text({form.undeclared, form.call_close}));
+      ASSERT_EQ(before.calls.size(), 1u);
+      EXPECT_EQ(before.calls[0].arguments, R"({"code":"x"})");
+      const Output both = parsed(text({form.open, form.declared, form.declared, form.call_close}));
+      EXPECT_EQ(both.content, "");
+      ASSERT_EQ(both.calls.size(), 2u);
+      EXPECT_EQ(both.calls[1].arguments, R"({"code":"x"})");
+      for (const std::string_view cut : {"<", "</", "]<]mini", "<｜D"}) {
+        const Output unfinished = parsed(text({form.open, form.declared, cut}));
+        ASSERT_EQ(unfinished.calls.size(), 1u);
+        EXPECT_EQ(unfinished.calls[0].arguments, R"({"code":"x"})") << cut;
+      }
+    }
+}
+
 TEST(OutputParser, ArgumentsComeAtLeastOncePer64Characters) {
   for (const CallText& call : kCalls) {
     OutputParser parser(settings(call.format));

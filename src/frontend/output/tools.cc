@@ -162,17 +162,21 @@ const Json* item_schema(const Json& root, const Json* schema) {
 ToolSet ToolSet::from_json(const Json& tools) {
   ToolSet set;
   if (!tools.is_array()) return set;
-  for (const Json& entry : tools.as_array()) {
+  for (size_t i = 0; i < tools.as_array().size(); ++i) {
+    const Json& entry = tools.as_array()[i];
     const Json* type = entry.find("type");
     const Json* nested = entry.find("function");
     if (type && *type != Json("function") && !entry.find("input_schema")) continue;
-    const Json& function = nested && nested->is_object() ? *nested : entry;
+    const bool is_nested = nested && nested->is_object();
+    const Json& function = is_nested ? *nested : entry;
     const Json* name = function.find("name");
     if (!name || !name->is_string() || set.index_.contains(name->as_string())) continue;
     Tool tool{.name = name->as_string(), .parameters = {}};
     for (const std::string_view member : {"parameters", "input_schema"})
-      if (const Json* schema = function.find(member); schema && tool.parameters.is_null())
+      if (const Json* schema = function.find(member); schema && tool.parameters.is_null()) {
         tool.parameters = *schema;
+        tool.path = fmt::format("tools[{}]{}.{}", i, is_nested ? ".function" : "", member);
+      }
     if (const Json* strict = function.find("strict")) tool.strict = *strict == Json(true);
     set.index_.emplace(tool.name, set.tools_.size());
     set.tools_.push_back(std::move(tool));

@@ -30,6 +30,7 @@ struct Tool {
   std::string name;
   Json parameters = {};  // the schema; null: any object
   bool strict = false;
+  std::string path = {};  // where the schema stands: "tools[3].function.parameters"
 };
 
 // The declared tools. Immutable, any thread.
