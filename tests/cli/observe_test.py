@@ -2,12 +2,10 @@
 # What an operator sees of `flare run`: /metrics, /v1/flare/status, the request log.
 #
 # usage: observe_test.py FLARE [unittest arguments]
-import http.client
 import json
-import os
 import pathlib
-import re
 import signal
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -310,6 +308,12 @@ class RequestLog(unittest.TestCase):
             self.assertIn(hostile, [d["id"] for d in done])
             rejected, = [line for line in lines if line["event"] == "request_rejected"]
             self.assertEqual((rejected["status"], rejected["api"]), (400, "chat"))
+
+    def test_a_file_that_cannot_be_made_is_told_at_once(self):
+        done = subprocess.run([FLARE, "run", "--port", "0", "--request-log", "/no/such/folder/log"],
+                              capture_output=True, text=True, timeout=PATIENCE_S)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("--request-log '/no/such/folder/log': cannot be opened", done.stderr)
 
     def test_it_is_opened_again_on_sighup(self):
         with tempfile.TemporaryDirectory() as folder:
