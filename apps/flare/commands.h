@@ -13,5 +13,6 @@ std::function<int()> declare_generate(CLI::App& app, const CommonFlags& common);
 std::function<int()> declare_tokenize(CLI::App& app, const CommonFlags& common);
 std::function<int()> declare_detokenize(CLI::App& app, const CommonFlags& common);
 std::function<int()> declare_render(CLI::App& app, const CommonFlags& common);
+std::function<int()> declare_bench(CLI::App& app, const CommonFlags& common);
 
 }  // namespace flare::app

@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
       {"tokenize", "show the token ids of a text", declare_tokenize},
       {"detokenize", "show the text of token ids", declare_detokenize},
       {"render", "show the prompt of a conversation", declare_render},
+      {"bench", "measure a server under load", declare_bench},
   };
   return run_program({"flare", "Runs models: over HTTP or in the terminal.", commands}, argc, argv);
 }
