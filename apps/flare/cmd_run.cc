@@ -123,17 +123,17 @@ bool drain(server::App& app, runtime::Engine& engine, server::http::Server& http
   return complete;
 }
 
-void log_start(server::observe::Observer& observer, server::Service& service,
-               const RunFlags& flags) {
+void log_start(server::observe::Observer& observer, server::Service& service) {
   if (!observer.log()) return;
   const runtime::MemoryPlan& plan = service.engine().memory_plan();
-  observer.log()->write("server_start", Json::object({{"version", kVersion},
-                                                      {"model", service.model_name()},
-                                                      {"device", service.engine().device_name()},
-                                                      {"max_context", plan.max_context},
-                                                      {"max_concurrency", plan.max_concurrency},
-                                                      {"max_pending", flags.max_pending},
-                                                      {"planned_bytes", plan.total()}}));
+  observer.log()->write("server_start",
+                        Json::object({{"version", kVersion},
+                                      {"model", service.model_name()},
+                                      {"device", service.engine().device_name()},
+                                      {"max_context", plan.max_context},
+                                      {"max_concurrency", plan.max_concurrency},
+                                      {"max_pending", service.engine().max_pending()},
+                                      {"planned_bytes", plan.total()}}));
 }
 
 // nullptr where the terminal cannot show one: the log goes on as lines.
@@ -196,7 +196,7 @@ int run(RunFlags& flags, const CommonFlags& common) {
              flags.model_ids.empty() ? service->model_name() : flags.model_ids.front(),
              engine->model().ranks.size(), engine->memory_plan().max_concurrency);
   std::fflush(stderr);
-  log_start(observer, *service, flags);
+  log_start(observer, *service);
   const auto dashboard =
       draws ? open_dashboard(app, flags, url_of(flags.http, http.port())) : nullptr;
   {

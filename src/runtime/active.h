@@ -42,6 +42,18 @@ struct Active {
   uint32_t n_generated() const { return static_cast<uint32_t>(tokens.size()) - n_prompt; }
   // Rows that it has yet to compute before it can draw.
   uint32_t remaining() const { return static_cast<uint32_t>(tokens.size()) - memory->computed(); }
+  // As of `now`, which is the time of the last event.
+  Timings timings(Clock::time_point now) const {
+    const auto ms = [](Clock::time_point a, Clock::time_point b) {
+      return std::chrono::duration<double, std::milli>(b - a).count();
+    };
+    const bool drew = first_token != Clock::time_point{};
+    Timings t;
+    t.queue_ms = ms(submitted, was_admitted() ? admitted : now);
+    if (was_admitted()) t.prefill_ms = ms(admitted, drew ? first_token : now);
+    if (drew) t.decode_ms = ms(first_token, last_token);
+    return t;
+  }
   Usage usage() const { return {n_prompt, hit.tokens, n_generated(), hit.miss, hit.known}; }
 };
 

@@ -10,11 +10,6 @@
 
 namespace flare::runtime {
 namespace {
-double ms_between(std::chrono::steady_clock::time_point a,
-                  std::chrono::steady_clock::time_point b) {
-  return std::chrono::duration<double, std::milli>(b - a).count();
-}
-
 // What a step may hold must cover what the engine will put into it, or it would hang or overrun.
 void check_capacity(const package::PreparedModel& model) {
   const package::Capacity& c = model.capacity;
@@ -243,18 +238,20 @@ void Engine::admit(std::unique_ptr<Active> taken) {
   reserved_pages_ += a.reserved_pages;
   a.admitted = Clock::now();
   reuse_prefix(a);
+  active_.push_back(std::move(taken));
   {
     const std::lock_guard lock(wake_->mutex);
     --stats_.waiting;
     ++stats_.running;
     stats_.cached_prompt_tokens += a.hit.tokens;
     if (prefixes_) stats_.queried_prompt_tokens += a.n_prompt;
+    publish();
   }
-  active_.push_back(std::move(taken));
   guarded(a, [&a] {
     Event event;
     event.admitted = true;
     event.usage = a.usage();
+    event.timings = a.timings(a.admitted);
     if (a.request.on_event) a.request.on_event(event);
   });
   if (a.finished) active_.pop_back();
@@ -427,6 +424,8 @@ void Engine::advance(Active& a, int32_t token) {
   if (a.request.on_event && verdict.kept > 0) {
     Event event;
     event.tokens = {&token, 1};
+    event.usage = a.usage();
+    event.timings = a.timings(now);
     if (a.request.sampling.top_logprobs >= 0)
       event.logprobs.push_back(token_logprobs(token, a.logprobs));
     a.request.on_event(event);
@@ -437,16 +436,11 @@ void Engine::advance(Active& a, int32_t token) {
 void Engine::finish(Active& a, FinishReason reason, int32_t stop_id, std::string error) {
   if (a.finished) return;
   a.finished = true;
-  const Clock::time_point now = Clock::now();
   Event event;
   event.finished = reason;
   event.stop_id = stop_id;
   event.usage = a.usage();
-  const bool started = a.was_admitted();
-  const bool drew = a.first_token != Clock::time_point{};
-  event.timings.queue_ms = ms_between(a.submitted, started ? a.admitted : now);
-  if (started) event.timings.prefill_ms = ms_between(a.admitted, drew ? a.first_token : now);
-  if (drew) event.timings.decode_ms = ms_between(a.first_token, a.last_token);
+  event.timings = a.timings(Clock::now());
   event.error = std::move(error);
   const bool running = a.memory.has_value();
   if (running) {

@@ -777,7 +777,7 @@ TEST(Engine, TellsWhatItsPagesRowsAndStepsAreFor) {
   std::vector<RunningRow> rows;
   EngineStats during;
   Recorder second = start(engine, greedy(prompt, 3), nullptr, [&](const Event& event) {
-    if (event.finished || !rows.empty()) return;
+    if (event.tokens.empty() || !rows.empty()) return;
     rows = engine.running_rows();
     during = engine.stats();
   });

@@ -102,7 +102,8 @@ struct Usage {
   uint32_t cached_tokens = 0;  // not computed again
   uint32_t generated_tokens = 0;
   PrefixMiss miss = PrefixMiss::kDisabled;
-  uint32_t known_tokens = 0;  // how far the prompt agrees with what is kept
+  uint32_t known_tokens = 0;                         // how far the prompt agrees with what is kept
+  uint32_t drafted_tokens = 0, accepted_tokens = 0;  // of generated ones, by speculation
 };
 
 struct Timings {
@@ -112,8 +113,7 @@ struct Timings {
 };
 
 struct Event {
-  // The first event of a request that gets its place, and of no other: no tokens; `usage` has the
-  // prompt's figures already.
+  // The first event of a request that gets its place, and of no other: no tokens.
   bool admitted = false;
   std::span<const int32_t> tokens;  // newly committed; valid during the call
   // If asked for, one record for each of `tokens`, in their order; else empty. A token that the
@@ -121,7 +121,7 @@ struct Event {
   std::vector<TokenLogprobs> logprobs;
   std::optional<FinishReason> finished;  // set in the last event
   int32_t stop_id = -1;                  // kStopId: the id, which is not among `tokens`
-  Usage usage;
+  Usage usage;                           // so far, as the timings
   Timings timings;
   std::string error;
 };

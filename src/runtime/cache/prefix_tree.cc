@@ -200,8 +200,9 @@ void PrefixTree::publish(std::span<const int32_t> tokens, std::string_view salt,
 void PrefixTree::snapshot(std::span<const int32_t> tokens, std::string_view salt,
                           SequenceMemory& sequence, std::string_view session) {
   const uint32_t computed = sequence.computed();
-  if (max_snapshots_ == 0 || computed == 0) return;
+  if (computed == 0) return;
   publish(tokens, salt, sequence);
+  if (max_snapshots_ == 0) return;
   const std::span<const int32_t> stored = tokens.first(computed);
   if (Snapshot* found = find_snapshot(stored, salt)) {
     touch(*found);

@@ -1,4 +1,4 @@
-// Milliseconds and rates of an answer, from its last event.
+// Milliseconds and rates of an answer, from any of its events.
 #include "server/api/timings.h"
 
 #include <cmath>
@@ -12,9 +12,9 @@ double per_second(double n, double ms) { return ms > 0 && n > 0 ? rounded(n * 10
 
 }  // namespace
 
-Json timings_json(const TextEvent& last) {
-  const runtime::Usage& usage = last.usage;
-  const runtime::Timings& t = last.timings;
+Json timings_json(const TextEvent& event) {
+  const runtime::Usage& usage = event.usage;
+  const runtime::Timings& t = event.timings;
   const uint32_t prompt_n = usage.prompt_tokens - usage.cached_tokens;
   // The first token comes with the prompt; decoding takes the time of the others.
   const double decoded = usage.generated_tokens > 0 ? usage.generated_tokens - 1.0 : 0;
@@ -25,6 +25,8 @@ Json timings_json(const TextEvent& last) {
                        {"predicted_ms", rounded(t.decode_ms)},
                        {"predicted_per_second", per_second(decoded, t.decode_ms)},
                        {"cache_n", usage.cached_tokens},
+                       {"draft_n", usage.drafted_tokens},
+                       {"draft_n_accepted", usage.accepted_tokens},
                        {"queue_ms", rounded(t.queue_ms)},
                        {"ttft_ms", rounded(t.queue_ms + t.prefill_ms)}});
 }

@@ -6,6 +6,7 @@
 
 namespace flare::server {
 
-Json timings_json(const TextEvent& last);
+// As of that event: of the last one for a whole answer, of each with `timings_per_token`.
+Json timings_json(const TextEvent& event);
 
 }  // namespace flare::server

@@ -46,16 +46,18 @@ std::string spread(const std::string& left, const std::string& right, size_t col
 
 // The newest samples that fit, as bars of eight heights; the highest of all is the full one.
 std::string sparkline(const std::deque<double>& samples, size_t width, bool unicode) {
-  constexpr std::string_view blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  constexpr std::string_view letters[] = {" ", ".", ":", "-", "=", "+", "*", "#", "@"};
+  static constexpr std::string_view kBlocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  static constexpr std::string_view kLetters[] = {" ", ".", ":", "-", "=", "+", "*", "#", "@"};
   if (samples.empty() || width == 0) return {};
-  const double most = *std::ranges::max_element(samples);
+  double most = 0;
+  for (const double sample : samples) most = std::max(most, sample);
   std::string out;
   const size_t n = std::min(width, samples.size());
   for (size_t i = samples.size() - n; i < samples.size(); ++i) {
     const double share = most > 0 ? samples[i] / most : 0;
     const auto height = samples[i] > 0 ? std::max<size_t>(1, static_cast<size_t>(share * 8)) : 0;
-    out += (unicode ? blocks : letters)[std::min<size_t>(height, 8)];
+    const size_t at = std::min<size_t>(height, 8);
+    out += unicode ? kBlocks[at] : kLetters[at];
   }
   return out;
 }
@@ -67,6 +69,7 @@ std::string bar(double share, size_t width) {
 
 // Three digits and a unit.
 std::string short_seconds(double s) {
+  if (s < 0.01) return fmt::format("{:.1f} ms", s * 1000);
   if (s < 1) return fmt::format("{:.0f} ms", s * 1000);
   if (s < 100) return fmt::format("{:.1f} s", s);
   return human_duration(s);
@@ -138,10 +141,15 @@ std::string drafts_line(const EngineStats& e) {
 
 std::string title(const DashboardState& s, size_t columns) {
   const Overview& o = s.overview;
-  std::string left = fmt::format(" Flare  {}  {}", plain(o.numbers.model), plain(s.address));
+  const std::string name = fmt::format(" Flare  {}", plain(o.numbers.model));
+  std::string left = fmt::format("{}  {}", name, plain(s.address));
   const double age = static_cast<double>(std::time(nullptr)) - o.numbers.process.start_unix_seconds;
   const std::string right = fmt::format("{}  up {} ", phase_text(o.phase), human_duration(age));
-  left = spread(left, right, columns);
+  const std::string state = fmt::format("{} ", phase_text(o.phase));
+  if (cells(left) + 1 + cells(right) <= columns)
+    left = spread(left, right, columns);
+  else  // what state it is in matters more than where it listens
+    left = spread(cells(left) + 1 + cells(state) <= columns ? left : name, state, columns);
   return left + std::string(columns - std::min(columns, cells(left)), ' ');
 }
 
@@ -156,8 +164,8 @@ std::vector<std::string> fixed_lines(const DashboardState& s, size_t columns) {
                                             e.prefilling, e.waiting, o.max_pending)));
   lines.push_back(rate_line("Decode", s.decode_rates, columns, s.unicode));
   lines.push_back(rate_line("Prefill", s.prefill_rates, columns, s.unicode));
-  lines.push_back(line("First", latency_text(o.latency.ttft)));
-  lines.push_back(line("Between", latency_text(o.latency.inter_token)));
+  lines.push_back(line("TTFT", latency_text(o.latency.ttft)));
+  lines.push_back(line("Per token", latency_text(o.latency.inter_token)));
   lines.push_back(pages_line(e, columns));
   lines.push_back(memory_line(o.numbers, columns));
   lines.push_back(

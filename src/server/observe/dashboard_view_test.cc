@@ -78,7 +78,7 @@ TEST(DashboardView, HasEverythingAt80By24) {
                            "Prefill",
                            "Decode",
                            "p50 12 ms  p95 500 ms",
-                           "p50 4 ms  p95 9 ms",
+                           "p50 4.0 ms  p95 9.0 ms",
                            "40 active, 24 cached of 128",
                            "of 1.0 GiB planned",
                            "0 of 16",
@@ -98,7 +98,7 @@ TEST(DashboardView, HasEverythingAt80By24) {
 
 TEST(DashboardView, KeepsWhatMattersMostOnASmallScreen) {
   const std::string text = text_of(dashboard_rows(busy(3), 40, 10));
-  for (const char* part : {"nano", "3 of 8 running", "Decode", "#1", "prefill"})
+  for (const char* part : {"nano", "ready", "3 of 8 running", "Decode", "#1", "prefill"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
 }
 

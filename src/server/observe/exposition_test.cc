@@ -29,8 +29,6 @@ TEST(Exposition, HasEveryFamilyOnceWithHelpAndType) {
   std::istringstream in(text);
   std::string helped;
   for (std::string line; std::getline(in, line);) {
-    EXPECT_EQ(line.find("nan"), std::string::npos) << line;
-    EXPECT_EQ(line.find("inf"), std::string::npos) << line;
     if (line.starts_with("# HELP ")) {
       helped = line.substr(7, line.find(' ', 7) - 7);
       EXPECT_TRUE(seen.insert(helped).second) << helped;
@@ -39,6 +37,8 @@ TEST(Exposition, HasEveryFamilyOnceWithHelpAndType) {
       EXPECT_EQ(line.substr(7, line.find(' ', 7) - 7), helped);
     } else {
       EXPECT_TRUE(line.starts_with(helped)) << line;
+      EXPECT_EQ(line.substr(line.rfind(' ')).find_first_of("nN"), std::string::npos)
+          << "nan or inf: " << line;
     }
   }
   EXPECT_GT(seen.size(), 60u);
@@ -75,7 +75,7 @@ TEST(Exposition, LeavesAliasesOut) {
       exposition({.engine = runtime::EngineStats(), .model = "m", .aliases = false});
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);)
-    if (!line.starts_with('#')) EXPECT_TRUE(line.starts_with("flare_")) << line;
+    EXPECT_TRUE(line.starts_with('#') || line.starts_with("flare_")) << line;
 }
 
 TEST(Exposition, KeepsEveryDigitOfACount) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/log.h"
+
 namespace flare::server::observe {
 namespace {
 
@@ -80,6 +82,13 @@ std::string_view outcome_text(Outcome outcome) {
   return "failed";
 }
 
+std::string miss_text(const RequestRecord& record) {
+  std::string text(runtime::prefix_miss_text(record.miss));
+  if (record.miss == runtime::PrefixMiss::kDiverged)
+    text += fmt::format("@{}", record.known_tokens);
+  return text;
+}
+
 void Observer::Samples::add(double seconds) {
   ring[next++ % ring.size()] = {Clock::now(), static_cast<float>(seconds)};
 }
@@ -112,6 +121,9 @@ void Observer::token_gap(double seconds, uint32_t n) {
 void Observer::finished(const RequestRecord& record) {
   metrics_.finished(record);
   if (log_) log_->request_done(record);
+  log_debug("{} {} {}: {} prompt tokens, {} cached, miss {}; {} generated; {:.0f} ms",
+            api_text(record.api), record.id, outcome_text(record.outcome), record.prompt_tokens,
+            record.cached_tokens, miss_text(record), record.generated_tokens, record.total_ms);
   if (record.outcome == Outcome::kFailed || record.outcome == Outcome::kTimedOut)
     note_trouble(record);
 }
@@ -190,6 +202,8 @@ void Observation::choice_ended(bool first_of_prompt, const runtime::Usage& usage
     record_.decode_ms = timings.decode_ms;
   }
   record_.generated_tokens += usage.generated_tokens;
+  record_.drafted_tokens += usage.drafted_tokens;
+  record_.accepted_tokens += usage.accepted_tokens;
   if (!first_of_prompt) return;
   record_.prompt_tokens += usage.prompt_tokens;
   record_.cached_tokens += usage.cached_tokens;

@@ -24,12 +24,6 @@ Json identity(const RequestRecord& r) {
   return Json::object({{"id", r.id}, {"api", api_text(r.api)}, {"model", r.model}});
 }
 
-Json miss_json(const RequestRecord& r) {
-  std::string text(runtime::prefix_miss_text(r.miss));
-  if (r.miss == runtime::PrefixMiss::kDiverged) text += fmt::format("@{}", r.known_tokens);
-  return Json(std::move(text));
-}
-
 }  // namespace
 
 RequestLog::RequestLog(std::string path) : path_(std::move(path)), fd_(open_file()) {
@@ -76,7 +70,7 @@ void RequestLog::request_done(const RequestRecord& r) {
   line.set("accepted_tokens", r.accepted_tokens);
   line.set("tool_calls", r.tool_calls);
   line.set("images", r.images);
-  line.set("miss", miss_json(r));
+  line.set("miss", miss_text(r));
   line.set("queue_ms", rounded(r.queue_ms));
   line.set("prefill_ms", rounded(r.prefill_ms));
   line.set("decode_ms", rounded(r.decode_ms));

@@ -68,4 +68,7 @@ struct RequestRecord {
   double total_ms = 0;
 };
 
+// "cold", "diverged@N", …
+std::string miss_text(const RequestRecord& record);
+
 }  // namespace flare::server::observe

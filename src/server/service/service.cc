@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <random>
 #include <set>
@@ -46,13 +47,12 @@ class Answer {
   void on_event(const runtime::Event& event) {
     TextEvent out;
     out.admitted = event.admitted;
-    if (event.admitted) out.usage = event.usage;
+    out.usage = event.usage;
+    out.timings = event.timings;
     out.tokens.assign(event.tokens.begin(), event.tokens.end());
     out.logprobs = event.logprobs;
     if (event.finished) {
       out.finished = event.finished;
-      out.usage = event.usage;
-      out.timings = event.timings;
       out.error = event.error;
       out.stop_id = event.stop_id;
     }
@@ -216,8 +216,15 @@ std::shared_ptr<frontend::grammar::CompiledGrammar> Service::answer_grammar(
     grammars_ = std::make_unique<frontend::grammar::GrammarCache>(
         make_vocabulary(tokenizer(), engine_.model().frontend.stop_ids), kCachedGrammars);
   });
+  const auto timed = [this](const frontend::grammar::Grammar& grammar) {
+    const auto begin = std::chrono::steady_clock::now();
+    auto compiled = grammars_->get(grammar);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    if (observer_) observer_->metrics().constraint_compiled(took.count());
+    return compiled;
+  };
   // In a channel form even a plain text stands in messages.
-  if (!calls && !(form && channels)) return grammars_->get(*text);
+  if (!calls && !(form && channels)) return timed(*text);
   frontend::grammar::Grammar grammar;
   frontend::grammar::Grammar::Expr text_answer = frontend::kFreeText;
   if (text) {
@@ -230,7 +237,7 @@ std::shared_ptr<frontend::grammar::CompiledGrammar> Service::answer_grammar(
                       choice ? *choice : frontend::ToolChoice{}, text_answer);
   grammar.set_root(made.answer);
   for (const std::string& what : made.loosened) log_info("not enforced: {}", what);
-  return grammars_->get(grammar);
+  return timed(grammar);
 }
 
 std::unique_ptr<runtime::Constraint> Service::make_constraint(

@@ -39,10 +39,12 @@ std::string_view stop_type(const TextEvent& last) {
 
 class NativeAnswer : public Generation {
  public:
-  NativeAnswer(Setup setup, const Service& service, bool logprobs, std::string model)
+  NativeAnswer(Setup setup, const Service& service, bool logprobs, bool timings_per_token,
+               std::string model)
       : Generation(std::move(setup)),
         service_(service),
         logprobs_(logprobs),
+        timings_per_token_(timings_per_token),
         model_(std::move(model)) {}
 
  private:
@@ -56,7 +58,9 @@ class NativeAnswer : public Generation {
       return;
     }
     if (text.empty()) return;
-    send(with_logprobs(Json::object({{"index", 0}, {"content", text}, {"stop", false}})));
+    Json piece = with_logprobs(Json::object({{"index", 0}, {"content", text}, {"stop", false}}));
+    if (timings_per_token_) piece.set("timings", timings_json(event));
+    send(piece);
   }
 
   void on_complete() override {
@@ -90,7 +94,7 @@ class NativeAnswer : public Generation {
   }
 
   const Service& service_;
-  const bool logprobs_;
+  const bool logprobs_, timings_per_token_;
 
   const std::string model_;
   std::string content_;                          // of a whole answer
@@ -131,9 +135,10 @@ void native_completion(const ApiCall& call) {
       fields, "prompt", call.service, 1, fields.boolean("add_special_tokens").value_or(true));
   http::Headers headers = answer_headers(call, unknown_names(call.body), settings);
   constrain_answer(call.service, {.tool_choice = {}, .format = format}, {}, &settings, &headers);
-  const auto answer =
-      std::make_shared<NativeAnswer>(Generation::Setup{call.exchange, stream, std::move(headers)},
-                                     call.service, settings.sampling.top_logprobs >= 0, call.model);
+  const auto answer = std::make_shared<NativeAnswer>(
+      Generation::Setup{call.exchange, stream, std::move(headers)}, call.service,
+      settings.sampling.top_logprobs >= 0, fields.boolean("timings_per_token").value_or(false),
+      call.model);
   answer->start(call.service, {{std::move(prompts[0].ids), std::move(settings)}});
 }
 

@@ -25,6 +25,7 @@ class ChatAnswer : public Generation {
         include_usage_(request.include_usage),
         include_reasoning_(request.include_reasoning),
         timings_(request.timings),
+        timings_per_token_(request.timings_per_token),
         stop_ids_(request.settings.stop_ids),
         id_(fresh_id("chatcmpl-")),
         model_(std::move(model)),
@@ -46,18 +47,20 @@ class ChatAnswer : public Generation {
   void on_event(size_t index, const TextEvent& event) override {
     auto& records = choices_[index].records;
     records.insert(records.end(), event.logprobs.begin(), event.logprobs.end());
-    for (const OutputEvent& delta : event.deltas) on_delta(index, delta);
+    for (const OutputEvent& delta : event.deltas) on_delta(index, delta, event);
     if (event.finished && stream()) send_finish(index, event);
   }
 
-  void on_delta(size_t index, const OutputEvent& delta) {
+  void on_delta(size_t index, const OutputEvent& delta, const TextEvent& event) {
     Choice& choice = choices_[index];
     if (delta.kind == Kind::kReasoning && !include_reasoning_) return;
     if (delta.kind == Kind::kCallStart) choice.call_ids.push_back(fresh_id("call_"));
     if (!stream()) return append_event(delta, &choice.output);
     if (delta.kind == Kind::kCallEnd) return;
-    send(chunk(
-        with_logprobs(index, choice_json(index, "delta", delta_json(delta, choice.call_ids)))));
+    Json piece = chunk(
+        with_logprobs(index, choice_json(index, "delta", delta_json(delta, choice.call_ids))));
+    if (timings_per_token_) piece.set("timings", timings_json(event));
+    send(piece);
   }
 
   // Reasoning, content, the head of a call or a piece of its arguments (serving.md S2.6).
@@ -155,7 +158,7 @@ class ChatAnswer : public Generation {
 
   const Service& service_;
   const bool logprobs_;
-  const bool include_usage_, include_reasoning_, timings_;
+  const bool include_usage_, include_reasoning_, timings_, timings_per_token_;
   const std::vector<int32_t> stop_ids_;
   const std::string id_, model_;
   const int64_t created_;

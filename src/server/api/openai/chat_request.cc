@@ -28,15 +28,14 @@ constexpr std::string_view kNames[] = {
     "model", "messages", "max_completion_tokens", "max_tokens", "stop", "n", "stream",
     "stream_options", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs",
     "continue_final_message", "add_generation_prompt", "enable_thinking", "reasoning_effort",
-    "prediction", "timings", "include_reasoning",
+    "prediction", "timings", "timings_per_token", "include_reasoning",
     // no effect
     "cache_salt", "session", "prompt_cache_key", "metadata", "user", "safety_identifier",
     "service_tier", "verbosity", "prompt_cache_retention", "prompt_cache_options", "cache_prompt",
     "priority",
     // refused unless neutral
     "store", "modalities", "functions", "function_call", "best_of", "audio", "web_search_options",
-    "moderation", "chat_template", "prompt_logprobs", "timings_per_token", "return_progress",
-    "thinking_budget"};
+    "moderation", "chat_template", "prompt_logprobs", "return_progress", "thinking_budget"};
 
 constexpr std::string_view kServerVariables[] = {"messages", "tools", "add_generation_prompt",
                                                  "bos_token", "eos_token"};
@@ -60,7 +59,7 @@ std::vector<std::string> unknown_names(const Json& body) {
 }
 
 void refuse_fields(const Fields& fields, int n) {
-  for (std::string_view name : {"store", "timings_per_token", "return_progress"}) {
+  for (std::string_view name : {"store", "return_progress"}) {
     fields.boolean(name);
     fields.refuse(name, {Json(false)});
   }
@@ -263,7 +262,8 @@ ChatRequest read_chat_request(const Json& body, const Service& service) {
   if (const Json* options = fields.object("stream_options"))
     request.include_usage =
         Fields(*options, "stream_options.").boolean("include_usage").value_or(false);
-  request.timings = fields.boolean("timings").value_or(false);
+  request.timings_per_token = fields.boolean("timings_per_token").value_or(false);
+  request.timings = fields.boolean("timings").value_or(false) || request.timings_per_token;
   request.include_reasoning = fields.boolean("include_reasoning").value_or(true);
   read_limits(fields, &request.settings);
   read_sampling(fields, service, &request.settings);

@@ -26,7 +26,7 @@ constexpr uint32_t kDefaultTokens = 16;
 constexpr std::string_view kNames[] = {
     // read
     "model", "prompt", "max_tokens", "echo", "logprobs", "n", "stop", "stream", "stream_options",
-    "add_special_tokens", "timings", "cache_salt",
+    "add_special_tokens", "timings", "timings_per_token", "cache_salt",
     // no effect
     "session", "prompt_cache_key", "user", "metadata", "service_tier", "cache_prompt", "priority",
     // refused unless neutral
@@ -40,7 +40,8 @@ struct CompletionRequest {
   bool echo = false;
   bool stream = false;
   bool include_usage = false;
-  bool timings = false;
+  bool timings = false;            // with the end
+  bool timings_per_token = false;  // with every chunk of a stream
 };
 
 std::vector<std::string> unknown_names(const Json& body) {
@@ -63,7 +64,8 @@ CompletionRequest read_request(const Json& body, const Service& service) {
   request.n = static_cast<int>(fields.integer("n", 1, kMaxChoices).value_or(1));
   request.echo = fields.boolean("echo").value_or(false);
   request.stream = fields.boolean("stream").value_or(false);
-  request.timings = fields.boolean("timings").value_or(false);
+  request.timings_per_token = fields.boolean("timings_per_token").value_or(false);
+  request.timings = fields.boolean("timings").value_or(false) || request.timings_per_token;
   if (const Json* options = fields.object("stream_options"))
     request.include_usage =
         Fields(*options, "stream_options.").boolean("include_usage").value_or(false);
@@ -102,6 +104,7 @@ class CompletionAnswer : public Generation {
         logprobs_(request.settings.sampling.top_logprobs >= 0),
         include_usage_(request.include_usage),
         timings_(request.timings),
+        timings_per_token_(request.timings_per_token),
         stop_ids_(request.settings.stop_ids),
         id_(fresh_id("cmpl-")),
         model_(std::move(model)),
@@ -133,8 +136,11 @@ class CompletionAnswer : public Generation {
       choice.text += text;
       return;
     }
-    if (!text.empty())
-      send(envelope(Json::array({with_logprobs(index, choice_json(index, text))})));
+    if (!text.empty()) {
+      Json piece = envelope(Json::array({with_logprobs(index, choice_json(index, text))}));
+      if (timings_per_token_) piece.set("timings", timings_json(event));
+      send(piece);
+    }
     if (!event.finished) return;
     Json closing =
         envelope(Json::array({ended(with_logprobs(index, choice_json(index, "")), event)}));
@@ -188,7 +194,7 @@ class CompletionAnswer : public Generation {
   }
 
   const Service& service_;
-  const bool logprobs_, include_usage_, timings_;
+  const bool logprobs_, include_usage_, timings_, timings_per_token_;
   const std::vector<int32_t> stop_ids_;
   const std::string id_, model_;
   const int64_t created_;
