@@ -107,6 +107,7 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const Queue
   engine_options.pending_timeout = std::chrono::seconds(queue.pending_timeout_s);
   engine_options.prefix_reuse = flags.prefix_reuse;
   engine_options.snapshot_interval = flags.snapshot_interval;
+  engine_options.deterministic = flags.deterministic;
 
   prepare::PrepareOptions options;
   options.max_context = flags.max_context;

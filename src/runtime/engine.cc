@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "kernel/gated_delta.h"
 #include "runtime/sampler/sampler.h"
 
 namespace flare::runtime {
@@ -35,6 +36,12 @@ void check_capacity(const package::PreparedModel& model) {
                 model.name, most.rows, most.sequences, most.logits, c.max_rows, c.max_concurrency,
                 c.max_concurrency);
 }
+
+bool has_recurrent_state(const package::PreparedModel& model) {
+  return std::ranges::any_of(model.ranks.at(0).row.fields, [](const package::RowField& field) {
+    return field.kind != package::RowField::Kind::kPartialPage;
+  });
+}
 }  // namespace
 
 Engine::Engine(package::PreparedModel model, const EngineOptions& options)
@@ -45,6 +52,12 @@ Engine::Engine(package::PreparedModel model, const EngineOptions& options)
   check_capacity(model_);
   const uint32_t chunk = model_.capacity.prefill_chunk;
   prefill_chunk_ = options.prefill_chunk == 0 ? chunk : std::min(options.prefill_chunk, chunk);
+  if (options.deterministic && has_recurrent_state(model_)) {
+    piece_ = kernel::kDeltaPiece;
+    if (prefill_chunk_ < piece_)
+      throw Error(Code::kInvalid, "{}: {} prompt rows a step, a deterministic engine needs {}",
+                  model_.name, prefill_chunk_, piece_);
+  }
   if (options.prefix_reuse)
     prefixes_.emplace(runner_.rank(), runner_.pages(), runner_.rows(),
                       runner_.memory_plan().snapshots);
@@ -277,6 +290,7 @@ void Engine::reuse_prefix(Active& a) {
   std::ranges::sort(wanted);
   uint32_t last = a.hit.tokens;
   for (uint32_t at : wanted) {
+    at = at / piece_ * piece_;
     if (at >= a.n_prompt || at < last + kLeastFrontierStep) continue;
     a.frontiers.push_back(at);
     last = at;
@@ -288,6 +302,8 @@ void Engine::reuse_prefix(Active& a) {
 void Engine::keep_prefix(Active& a) {
   if (!prefixes_ || a.finished) return;
   const uint32_t computed = a.memory->computed();
+  // Rows of an answer came one by one; whoever reads them as a prompt computes other bits.
+  if (is_cut() && computed > a.n_prompt) return;
   const uint32_t interval = prefixes_->needs_snapshots() ? options_.snapshot_interval : 0;
   const bool reached = !a.frontiers.empty() && a.frontiers.back() == computed;
   if (reached) a.frontiers.pop_back();
@@ -302,7 +318,7 @@ void Engine::keep_prefix(Active& a) {
 // However short the answer: no step ends early for it. A prefix that cannot be kept is no failure
 // of the request.
 void Engine::keep_answer(Active& a) {
-  if (!prefixes_) return;
+  if (!prefixes_ || is_cut()) return;
   try {
     prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
   } catch (const std::exception& e) {
@@ -321,8 +337,8 @@ void Engine::run_step() {
   std::vector<uint32_t> remaining;
   for (const auto& a : active_) remaining.push_back(a->remaining());
   const auto decoding = static_cast<uint32_t>(std::ranges::count(remaining, 1u));
-  std::vector<uint32_t> rows =
-      schedule_rows(remaining, {model_.capacity.max_rows, pace_.rows(decoding, prefill_chunk_)});
+  const uint32_t chunk = std::max(piece_, pace_.rows(decoding, prefill_chunk_));
+  std::vector<uint32_t> rows = schedule_rows(remaining, {model_.capacity.max_rows, chunk, piece_});
   uint32_t pages = 0;
   for (size_t i = 0; i < active_.size(); ++i) {
     Active& a = *active_[i];

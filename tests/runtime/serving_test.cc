@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <random>
 
+#include "base/error.h"
 #include "prepare/prepare.h"
 #include "runtime/engine.h"
 #include "runtime/forward.h"
@@ -306,6 +307,100 @@ TEST(Serving, B016_B078_AnEditReadsTheChangedTailAndOneSnapshotIntervalAtMost) {
   }
   expect_nothing_left(engine);
 }
+
+// A folder's model with keys and values, kernels and activations as they are served.
+package::PreparedModel served(const fs::path& folder, uint32_t max_concurrency,
+                              uint32_t prefill_chunk) {
+  prepare::PrepareOptions options;
+  options.max_context = 448;
+  options.max_concurrency = max_concurrency;
+  options.prefill_chunk = prefill_chunk;
+  return prepare::prepare(prepare::open_source(folder, "", 2), options);
+}
+
+runtime::EngineOptions deterministic(bool prefix_reuse) {
+  runtime::EngineOptions options = engine_options();
+  options.deterministic = true;
+  options.prefix_reuse = prefix_reuse;
+  options.memory.snapshots = prefix_reuse ? 64 : 0;
+  options.snapshot_interval = 100;
+  return options;
+}
+
+// Log-probabilities to the bit: a token alone would hide most of what differs.
+class Deterministic : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(folder())) GTEST_SKIP() << folder() << " is absent";
+  }
+  static fs::path folder() { return fs::path(FLARE_SOURCE_DIR) / GetParam(); }
+
+  struct Asked {
+    Ids prompt;
+    float temperature = 0;
+    uint64_t seed = 0;
+  };
+  static runtime::Request request_of(const Asked& asked) {
+    runtime::Request r = request(asked.prompt, 20, asked.temperature, asked.seed);
+    r.sampling.top_logprobs = 0;
+    return r;
+  }
+  static void expect_same(const test::Answer& got, const test::Answer& want,
+                          const std::string& what) {
+    EXPECT_EQ(got.tokens, want.tokens) << what;
+    EXPECT_EQ(got.logprobs, want.logprobs) << what;
+  }
+};
+
+TEST_P(Deterministic, B041_AnswersAreTheSameColdWarmAloneAndInABatch) {
+  runtime::Engine cold(served(folder(), 1, 256), deterministic(false));
+  const auto vocabulary = static_cast<int32_t>(cold.model().vocab_size);
+  Ids base = some_tokens(300, 40);
+  for (int32_t& id : base) id %= vocabulary;
+  std::vector<Asked> asked;
+  for (const size_t n : {5u, 20u, 63u, 64u, 65u, 100u, 128u, 130u, 193u, 257u, 300u}) {
+    Asked a{Ids(base.begin(), base.begin() + static_cast<ptrdiff_t>(n)), 0, n};
+    if (n % 3 == 1) a.prompt.back() = (a.prompt.back() + 1) % vocabulary;
+    if (n % 2 == 1) a.temperature = 0.7f;
+    asked.push_back(std::move(a));
+  }
+  std::vector<test::Answer> want;
+  for (const Asked& a : asked) want.push_back(test::collect(cold, request_of(a)));
+  // The next turns of some of them.
+  for (size_t i = 2; i < 9; i += 2) {
+    Asked next = asked[i];
+    next.prompt.insert(next.prompt.end(), want[i].tokens.begin(), want[i].tokens.end());
+    for (int32_t id : some_tokens(30, static_cast<uint32_t>(i)))
+      next.prompt.push_back(id % vocabulary);
+    want.push_back(test::collect(cold, request_of(next)));
+    asked.push_back(std::move(next));
+  }
+  std::mt19937 random(41);
+  for (const uint32_t chunk : {64u, 192u}) {
+    runtime::Engine warm(served(folder(), 5, chunk), deterministic(true));
+    uint64_t reused = 0;
+    for (int round = 0; round < 3; ++round) {
+      std::vector<size_t> order(asked.size());
+      for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+      std::ranges::shuffle(order, random);
+      std::vector<std::pair<size_t, test::Pending>> pending;
+      for (size_t i : order) pending.emplace_back(i, test::Pending(warm, request_of(asked[i])));
+      for (auto& [i, p] : pending) {
+        const test::Answer got = p.wait();
+        reused += got.usage.cached_tokens;
+        expect_same(got, want[i],
+                    fmt::format("chunk {} round {} request {} of {} tokens, {} cached", chunk,
+                                round, i, asked[i].prompt.size(), got.usage.cached_tokens));
+      }
+    }
+    EXPECT_GT(reused, 1000u);
+    expect_nothing_left(warm);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Deterministic,
+                         testing::Values("models/nano", "../shared/data/goldens/models/qwen3_5",
+                                         "../shared/data/goldens/models/qwen3"));
 
 }  // namespace
 }  // namespace flare

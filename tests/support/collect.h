@@ -13,6 +13,7 @@ namespace flare::test {
 
 struct Answer {
   std::vector<int32_t> tokens;
+  std::vector<float> logprobs;  // of the tokens, if asked for
   runtime::FinishReason finished = runtime::FinishReason::kFailed;
   runtime::Usage usage;
   std::string error;
@@ -27,6 +28,8 @@ class Pending {
       const std::lock_guard lock(state->mutex);
       state->answer.tokens.insert(state->answer.tokens.end(), event.tokens.begin(),
                                   event.tokens.end());
+      for (const runtime::TokenLogprobs& record : event.logprobs)
+        state->answer.logprobs.push_back(record.logprob);
       if (!event.finished) return;
       state->answer.finished = *event.finished;
       state->answer.usage = event.usage;
