@@ -32,6 +32,7 @@ struct ModelFlags {
   bool prefix_reuse = true;
   uint32_t snapshot_interval = 1024;  // prompt tokens
   bool deterministic = false;
+  bool prompt_logprobs = false;
   FrontendFlags frontend;
 };
 

@@ -73,6 +73,8 @@ class Engine {
   const MemoryPlan& memory_plan() const { return runner_.memory_plan(); }
   uint32_t max_pending() const { return options_.max_pending; }
   uint32_t max_context() const { return runner_.memory_plan().max_context; }
+  // Whether requests may ask for the log-probabilities of their prompt's tokens.
+  bool has_prompt_logprobs() const { return prompt_logits_ > 0; }
   bool keeps_prefixes() const { return options_.prefix_reuse; }
   std::string_view device_name() { return runner_.backend().name(); }
 
@@ -106,7 +108,10 @@ class Engine {
   void publish();
   template <typename Work>
   void guarded(Active& a, Work work);
-  std::span<const int32_t> draw(std::span<Active* const> drawing);
+  struct LogitsRow;
+  std::vector<uint32_t> rows_of_step() const;
+  std::span<const int32_t> draw(std::span<const LogitsRow> rows);
+  void tell_prompt(Active& a);
   void advance(Active& a, int32_t token);
   void reuse_prefix(Active& a);
   void keep_prefix(Active& a);
@@ -121,7 +126,8 @@ class Engine {
   StepRunner runner_;
   uint32_t prefill_chunk_ = 0;
   PrefillPace pace_;
-  uint32_t piece_ = 1;  // rows that a prompt is cut by, and frontiers lie at
+  uint32_t prompt_logits_ = 0;  // rows of a step that prompts may ask for
+  uint32_t piece_ = 1;          // rows that a prompt is cut by, and frontiers lie at
 
   // Confined to the engine thread.
   WaitingQueue waiting_;

@@ -308,6 +308,44 @@ TEST(Serving, B016_B078_AnEditReadsTheChangedTailAndOneSnapshotIntervalAtMost) {
   expect_nothing_left(engine);
 }
 
+// Against the logits of the parity tool's way through the model, which has no engine.
+TEST(Serving, LogprobsOfAPromptAreTheSoftmaxOfItsRows) {
+  const Ids prompt = some_tokens(150, 50);
+  const auto whole = prepared(true, 256, 1, 150, /*all_logits=*/true);
+  runtime::StepRunner runner(whole, {{2, choose_isa("")}, {}, true});
+  const std::vector<float> logits = runtime::forward(runner, whole, prompt, 150).logits;
+  const size_t vocabulary = logits.size() / prompt.size();
+  prepare::PrepareOptions options;
+  options.exact = true;
+  options.max_context = 256;
+  options.max_concurrency = 3;
+  options.prefill_chunk = 128;
+  options.prompt_logits = 40;
+  runtime::Engine engine(prepare::prepare(prepare::open_source(kNano, "", 2), options),
+                         engine_options());
+  test::Pending beside(engine, request(some_tokens(60, 51), 30, 0));
+  auto asked = request(prompt, 4, 0);
+  asked.sampling.prompt_logprobs = 5;
+  const test::Answer answer = test::collect(engine, std::move(asked));
+  EXPECT_EQ(beside.wait().tokens.size(), 30u);
+  EXPECT_EQ(answer.tokens.size(), 4u);
+  ASSERT_EQ(answer.prompt_logprobs.size(), prompt.size() - 1);
+  for (size_t i = 0; i + 1 < prompt.size(); ++i) {
+    const std::span<const float> row(logits.data() + i * vocabulary, vocabulary);
+    double sum = 0;
+    for (const float l : row) sum += std::exp(static_cast<double>(l));
+    const auto logprob = [&](int32_t id) { return row[static_cast<size_t>(id)] - std::log(sum); };
+    const runtime::TokenLogprobs& record = answer.prompt_logprobs[i];
+    EXPECT_EQ(record.id, prompt[i + 1]);
+    // Chunks of other lengths: see kChunkRms.
+    EXPECT_NEAR(record.logprob, logprob(record.id), 1e-3) << i;
+    ASSERT_EQ(record.top.size(), 5u);
+    EXPECT_NEAR(record.top[0].second, *std::ranges::max_element(row) - std::log(sum), 1e-3) << i;
+    for (const auto& [id, value] : record.top) EXPECT_NEAR(value, logprob(id), 1e-3) << i;
+  }
+  expect_nothing_left(engine);
+}
+
 // A folder's model with keys and values, kernels and activations as they are served.
 package::PreparedModel served(const fs::path& folder, uint32_t max_concurrency,
                               uint32_t prefill_chunk) {

@@ -14,6 +14,7 @@ namespace flare::test {
 struct Answer {
   std::vector<int32_t> tokens;
   std::vector<float> logprobs;  // of the tokens, if asked for
+  std::vector<runtime::TokenLogprobs> prompt_logprobs;
   runtime::FinishReason finished = runtime::FinishReason::kFailed;
   runtime::Usage usage;
   std::string error;
@@ -30,6 +31,7 @@ class Pending {
                                   event.tokens.end());
       for (const runtime::TokenLogprobs& record : event.logprobs)
         state->answer.logprobs.push_back(record.logprob);
+      if (!event.prompt_logprobs.empty()) state->answer.prompt_logprobs = event.prompt_logprobs;
       if (!event.finished) return;
       state->answer.finished = *event.finished;
       state->answer.usage = event.usage;
