@@ -380,8 +380,7 @@ void Engine::run_step() {
   if (prefixes_) prefixes_->make_room(pages);
   std::vector<StepEntry> entries;
   std::vector<LogitsRow> logits;
-  uint64_t prompt_rows = 0;
-  uint32_t decode_rows = 0;
+  uint32_t prompt_rows = 0, decode_rows = 0;
   for (size_t i = 0; i < active_.size(); ++i) {
     if (rows[i] == 0) continue;
     Active& a = *active_[i];
@@ -398,7 +397,7 @@ void Engine::run_step() {
   const Clock::time_point begin = Clock::now();
   runner_.step(entries);
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  pace_.record(decode_rows, static_cast<uint32_t>(prompt_rows), seconds);
+  pace_.record(decode_rows, prompt_rows, seconds);
   for (const auto& a : active_) keep_prefix(*a);
 
   const std::span<const int32_t> ids = draw(logits);
