@@ -266,6 +266,12 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
   add("--pending-timeout", flags->queue.pending_timeout_s,
       "a request waits that long for its turn; 0: for ever (30)", "SECONDS")
       ->check(CLI::Range(0, 86400).description(""));
+  app.add_flag("--prompt-logprobs", flags->model.prompt_logprobs,
+               "requests may ask for log-probabilities of their prompt")
+      ->group("Serving");
+  app.add_flag("--deterministic", flags->model.deterministic,
+               "answers do not depend on what else runs or is cached; slower")
+      ->group("Serving");
   app.add_flag_callback(
          "--no-prefix-reuse", [flags] { flags->model.prefix_reuse = false; },
          "keep nothing of a request for later ones")

@@ -17,6 +17,10 @@ namespace fs = std::filesystem;
 // Rows for snapshots, where memory allows: several frontiers of some ten conversations.
 constexpr uint32_t kSnapshots = 64;
 
+// Prompt rows of one step whose logits are kept, where prompts may ask for log-probabilities: 64 of
+// 250,000 ids take 64 MB.
+constexpr uint32_t kPromptLogits = 64;
+
 // Beside the installed program, else where this build came from.
 fs::path bundled_model() {
   std::error_code ignored;
@@ -107,11 +111,13 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const Queue
   engine_options.pending_timeout = std::chrono::seconds(queue.pending_timeout_s);
   engine_options.prefix_reuse = flags.prefix_reuse;
   engine_options.snapshot_interval = flags.snapshot_interval;
+  engine_options.deterministic = flags.deterministic;
 
   prepare::PrepareOptions options;
   options.max_context = flags.max_context;
   if (flags.max_concurrency != 0) options.max_concurrency = flags.max_concurrency;
   options.exact = flags.exact;
+  options.prompt_logits = flags.prompt_logprobs ? kPromptLogits : 0;
   options.kv_dtype = kv_dtype(flags.kv_dtype);
   options.frontend = frontend_choices(flags.frontend);
 

@@ -31,6 +31,8 @@ struct ModelFlags {
   bool exact = false;
   bool prefix_reuse = true;
   uint32_t snapshot_interval = 1024;  // prompt tokens
+  bool deterministic = false;
+  bool prompt_logprobs = false;
   FrontendFlags frontend;
 };
 

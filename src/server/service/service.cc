@@ -51,6 +51,7 @@ class Answer {
     out.timings = event.timings;
     out.tokens.assign(event.tokens.begin(), event.tokens.end());
     out.logprobs = event.logprobs;
+    out.prompt_logprobs = event.prompt_logprobs;
     if (event.finished) {
       out.finished = event.finished;
       out.error = event.error;
@@ -58,7 +59,9 @@ class Answer {
     }
     if (text_gate_) read_text(event, &out);
     if (answer_gate_) read_answer(event, &out);
-    if (!out.deltas.empty() || !out.tokens.empty() || out.finished || out.admitted) sink_(out);
+    if (!out.deltas.empty() || !out.tokens.empty() || !out.prompt_logprobs.empty() ||
+        out.finished || out.admitted)
+      sink_(out);
   }
 
  private:
