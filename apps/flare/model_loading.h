@@ -31,6 +31,8 @@ struct ModelFlags {
   bool exact = false;
   bool prefix_reuse = true;
   uint32_t snapshot_interval = 1024;  // prompt tokens
+  std::string cache_dir;              // empty: prefixes are kept in memory alone
+  std::string cache_disk = "20G";     // of it, at most
   FrontendFlags frontend;
 };
 
