@@ -132,7 +132,7 @@ void log_start(server::observe::Observer& observer, server::Service& service,
                                                       {"device", service.engine().device_name()},
                                                       {"max_context", plan.max_context},
                                                       {"max_concurrency", plan.max_concurrency},
-                                                      {"max_pending", flags.max_pending},
+                                                      {"max_pending", flags.queue.max_pending},
                                                       {"planned_bytes", plan.total()}}));
 }
 

@@ -63,16 +63,16 @@ std::unique_ptr<DiskTier> Engine::open_disk() {
   const DiskTierShape shape{
       model_identity(model_, runner_.backend().name(), runner_.backend().n_members()),
       rank.page.bytes, rank.row.bytes, rank.page.tokens, has_recurrent_state(rank)};
-  const double identity_ms = ms_between(begin, Clock::now());
+  const std::chrono::duration<double> hashing = Clock::now() - begin;
   auto tier = std::make_unique<DiskTier>(*options_.disk, shape, [wake = wake_] {
     const std::lock_guard lock(wake->mutex);
     wake->nudged = true;
     wake->changed.notify_one();
   });
   const DiskTier::Stats found = tier->stats();
-  log_info("--cache-dir {}: {} pages and {} rows in {} of {}; weights hashed in {:.0f} ms",
+  log_info("--cache-dir {}: {} pages and {} rows in {} of {}; weights hashed in {:.2f} s",
            options_.disk->folder.string(), found.pages, found.rows, human_bytes(found.bytes),
-           human_bytes(found.limit_bytes), identity_ms);
+           human_bytes(found.limit_bytes), hashing.count());
   return tier;
 }
 

@@ -166,7 +166,7 @@ TEST_P(PrefixStores, NeverGiveWhatTheTokensDoNotMake) {
   const auto below = [&random](size_t n) { return static_cast<uint32_t>(random() % n); };
   std::vector<Ids> prompts;
   uint64_t restored = 0, loaded = 0, damaged = 0, evicted = 0;
-  for (int round = 0; round < 600; ++round) {
+  for (int round = 0; round < 1000; ++round) {
     if (round % 20 == 0) {
       if (store_) loaded += store_->disk_stats()->loaded;
       if (store_) damaged += store_->disk_stats()->damaged;
@@ -189,9 +189,9 @@ TEST_P(PrefixStores, NeverGiveWhatTheTokensDoNotMake) {
     Ids prompt;
     if (!prompts.empty() && below(5) > 0) {
       prompt = prompts[below(prompts.size())];
-      prompt.resize(below(prompt.size()) + 1);
+      if (below(3) == 0) prompt.resize(below(prompt.size()) + 1);
     }
-    for (uint32_t more = 1 + below(60); more > 0; --more)
+    for (uint32_t more = 1 + below(40); more > 0; --more)
       prompt.push_back(static_cast<int32_t>(below(3)));
     if (prompt.size() > 8 * kTokens) prompt.resize(8 * kTokens);
     restored += serve(prompt, below(8) == 0 ? "x" : "");

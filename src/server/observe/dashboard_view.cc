@@ -55,7 +55,7 @@ std::string sparkline(const std::deque<double>& samples, size_t width, bool unic
   for (size_t i = samples.size() - n; i < samples.size(); ++i) {
     const double share = most > 0 ? samples[i] / most : 0;
     const auto height = samples[i] > 0 ? std::max<size_t>(1, static_cast<size_t>(share * 8)) : 0;
-    out += (unicode ? blocks : letters)[std::min<size_t>(height, 8)];
+    out += (unicode ? blocks : letters)[height < 8 ? height : 8];
   }
   return out;
 }
