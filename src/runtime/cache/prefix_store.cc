@@ -9,9 +9,10 @@ namespace flare::runtime {
 namespace {
 
 // Reading from disk must save at least so many tokens, and a row on disk too: a row is as large as
-// the state of a sequence, some ten megabytes for a recurrent model.
+// the state of a sequence, some ten megabytes for a recurrent model. Low enough that the row before
+// an answer is kept beside the one behind it, for templates that render answers otherwise later.
 constexpr uint32_t kLeastSaving = 16;
-constexpr uint32_t kLeastRowStep = 64;
+constexpr uint32_t kLeastRowStep = 16;
 // A load that finds damage is tried again without what was damaged, not for ever.
 constexpr uint32_t kMostLoads = 4;
 
