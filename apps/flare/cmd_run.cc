@@ -158,6 +158,7 @@ int run(RunFlags& flags, const CommonFlags& common) {
   StopState state;
   // A server outlives the pipe that read its log.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of that write
   std::optional<server::observe::RequestLog> request_log;  // outlives the thread of the signals
   std::atomic<server::observe::RequestLog*> log_to_reopen{nullptr};
   const StopSignals signals([&state](int) { state.request_stop(); },
@@ -279,6 +280,9 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
   add("--snapshot-interval", flags->model.snapshot_interval,
       "prompt tokens between snapshots of recurrent state; 0: none (1024)", "N")
       ->check(CLI::Range(0, INT32_MAX).description(""));
+  add("--cache-dir", flags->model.cache_dir,
+      "folder where prefixes outlive the server (none); one server each", "DIR");
+  add("--cache-disk", flags->model.cache_disk, "largest size of --cache-dir (20G)", "SIZE");
   add("--drain-timeout", flags->drain_timeout, "for running requests after a stop signal (30)",
       "SECONDS")
       ->check(CLI::Range(0, 86400).description(""));

@@ -112,6 +112,12 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const Queue
   engine_options.prefix_reuse = flags.prefix_reuse;
   engine_options.snapshot_interval = flags.snapshot_interval;
   engine_options.deterministic = flags.deterministic;
+  if (!flags.cache_dir.empty()) {
+    if (!flags.prefix_reuse)
+      throw Error(Code::kUsage, "--cache-dir and --no-prefix-reuse: one of them expected");
+    engine_options.disk = {flags.cache_dir, parse_size("--cache-disk", flags.cache_disk)};
+    engine_options.memory.disk_tier = true;
+  }
 
   prepare::PrepareOptions options;
   options.max_context = flags.max_context;

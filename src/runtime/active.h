@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernel/sample.h"
-#include "runtime/cache/prefix_tree.h"
+#include "runtime/cache/prefix_store.h"
 #include "runtime/cache/sequence.h"
 #include "runtime/request.h"
 #include "runtime/sampler/sampler.h"
@@ -31,6 +31,7 @@ struct Active {
   uint32_t max_tokens = 0;      // output budget, capped by the context
   uint32_t reserved_pages = 0;  // full pages that the worst case needs
   PrefixTree::Hit hit{0, 0, PrefixMiss::kDisabled};
+  DiskWait disk_wait;
   uint32_t published_pages = 0;
   std::vector<uint32_t> frontiers;  // to snapshot while the prompt is read, descending
   std::vector<uint32_t> mask;

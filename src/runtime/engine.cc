@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "kernel/gated_delta.h"
+#include "runtime/cache/disk_identity.h"
 #include "runtime/sampler/sampler.h"
 
 namespace flare::runtime {
@@ -64,10 +66,31 @@ Engine::Engine(package::PreparedModel model, const EngineOptions& options)
   }
   if (options.prefix_reuse)
     prefixes_.emplace(runner_.rank(), runner_.pages(), runner_.rows(),
-                      runner_.memory_plan().snapshots);
+                      runner_.memory_plan().snapshots, open_disk());
   stats_.pages_total = runner_.pages().capacity();
   stats_.rows_total = runner_.rows().capacity();
   thread_ = std::thread([this] { loop(); });
+}
+
+// Null without one. Its thread wakes the engine, which may be asleep while a request waits for it.
+std::unique_ptr<DiskTier> Engine::open_disk() {
+  if (!options_.disk) return nullptr;
+  const Clock::time_point begin = Clock::now();
+  const package::Rank& rank = runner_.rank();
+  const DiskTierShape shape{
+      model_identity(model_, runner_.backend().name(), runner_.backend().n_members()),
+      rank.page.bytes, rank.row.bytes, rank.page.tokens, has_recurrent_state(rank)};
+  const std::chrono::duration<double> hashing = Clock::now() - begin;
+  auto tier = std::make_unique<DiskTier>(*options_.disk, shape, [wake = wake_] {
+    const std::lock_guard lock(wake->mutex);
+    wake->nudged = true;
+    wake->changed.notify_one();
+  });
+  const DiskTier::Stats found = tier->stats();
+  log_info("--cache-dir {}: {} pages and {} rows in {} of {}; weights hashed in {:.2f} s",
+           options_.disk->folder.string(), found.pages, found.rows, human_bytes(found.bytes),
+           human_bytes(found.limit_bytes), hashing.count());
+  return tier;
 }
 
 Engine::~Engine() { stop(); }
@@ -143,6 +166,7 @@ EngineStats Engine::stats() const {
   const std::lock_guard lock(wake_->mutex);
   EngineStats stats = stats_;
   stats.queue_full = queue_full();
+  if (prefixes_) stats.disk = prefixes_->disk_stats();
   return stats;
 }
 
@@ -155,7 +179,7 @@ std::vector<RunningRow> Engine::running_rows() const {
 void Engine::publish() {
   const BlockPool& pages = runner_.pages();
   stats_.pages_used = pages_used();
-  if (prefixes_) stats_.prefixes = prefixes_->stats();
+  if (prefixes_) stats_.prefixes = prefixes_->tree().stats();
   // Every block of the tree that a sequence holds too has a second reference.
   const uint32_t idle =
       prefixes_ ? stats_.prefixes.pages - std::min(stats_.prefixes.pages, pages.shared()) : 0;
@@ -207,15 +231,21 @@ void Engine::loop() {
   for (auto& a : active_) finish(*a, FinishReason::kCancelled);
   active_.clear();
   end_waiting(FinishReason::kCancelled);
+  if (prefixes_) prefixes_->close();
 }
+
+// How soon a request that waits for the disk notices its deadline.
+constexpr std::chrono::milliseconds kDeadlineCheck{100};
 
 // Waits for something to do and takes new requests in. False: leave.
 bool Engine::collect() {
   std::unique_lock lock(wake_->mutex);
   publish();
-  const bool idle = active_.empty() && waiting_.empty();
-  if (idle)
-    wake_->changed.wait(lock, [this] { return quitting_ || wake_->nudged || !inbox_.empty(); });
+  const auto called = [this] { return quitting_ || wake_->nudged || !inbox_.empty(); };
+  if (active_.empty() && waiting_.empty())
+    wake_->changed.wait(lock, called);
+  else if (active_.empty() && prefixes_ && prefixes_->loading())  // its end nudges
+    wake_->changed.wait_for(lock, kDeadlineCheck, called);
   wake_->nudged = false;
   for (auto& a : inbox_) waiting_.push(std::move(a));
   inbox_.clear();
@@ -252,8 +282,13 @@ void Engine::end_waiting(FinishReason reason, const std::string& error) {
 
 // A request starts when a row is free and its worst case of pages is.
 void Engine::admit() {
+  if (prefixes_) prefixes_->poll();
   while (!waiting_.empty() && active_.size() < runner_.memory_plan().max_concurrency) {
-    if (reserved_pages_ + waiting_.front()->reserved_pages > runner_.pages().capacity()) return;
+    Active& next = *waiting_.front();
+    const uint32_t loading = prefixes_ ? prefixes_->loading_pages() : 0;
+    if (reserved_pages_ + loading + next.reserved_pages > runner_.pages().capacity()) return;
+    if (prefixes_ && !prefixes_->ready(next.tokens, next.request.cache_salt, &next.disk_wait))
+      return;
     admit(waiting_.pop());
   }
 }
@@ -290,11 +325,11 @@ constexpr uint32_t kLeastFrontierStep = 8;
 void Engine::reuse_prefix(Active& a) {
   if (!prefixes_) return;
   if (!a.wants_prompt_logprobs())
-    a.hit = prefixes_->restore(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
+    a.hit = prefixes_->tree().restore(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
   std::vector<uint32_t> wanted = a.request.frontiers;
   // Who repeats a prompt computes its last token again.
   if (wanted.empty()) wanted = {a.n_prompt - 1};
-  if (prefixes_->needs_snapshots() && options_.snapshot_interval > 0)
+  if (prefixes_->tree().needs_snapshots() && options_.snapshot_interval > 0)
     for (uint64_t at = options_.snapshot_interval; at < a.n_prompt;
          at += options_.snapshot_interval)
       wanted.push_back(static_cast<uint32_t>(at));
@@ -315,13 +350,13 @@ void Engine::keep_prefix(Active& a) {
   const uint32_t computed = a.memory->computed();
   // Rows of an answer came one by one; whoever reads them as a prompt computes other bits.
   if (is_cut() && computed > a.n_prompt) return;
-  const uint32_t interval = prefixes_->needs_snapshots() ? options_.snapshot_interval : 0;
+  const uint32_t interval = prefixes_->tree().needs_snapshots() ? options_.snapshot_interval : 0;
   const bool reached = !a.frontiers.empty() && a.frontiers.back() == computed;
   if (reached) a.frontiers.pop_back();
   if (reached || (computed > a.n_prompt && interval > 0 && computed % interval == 0)) {
-    prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
+    prefixes_->tree().snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
   } else if (computed / runner_.memory_plan().page_tokens > a.published_pages) {
-    prefixes_->publish(a.tokens, a.request.cache_salt, *a.memory);
+    prefixes_->tree().publish(a.tokens, a.request.cache_salt, *a.memory);
   }
   a.published_pages = computed / runner_.memory_plan().page_tokens;
 }
@@ -331,7 +366,8 @@ void Engine::keep_prefix(Active& a) {
 void Engine::keep_answer(Active& a) {
   if (!prefixes_ || is_cut()) return;
   try {
-    prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
+    prefixes_->tree().snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
+    prefixes_->keep_on_disk(std::span(a.tokens).first(a.memory->computed()), a.request.cache_salt);
   } catch (const std::exception& e) {
     log_error("an answer's prefix was not kept: {}", e.what());
   }

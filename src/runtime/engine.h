@@ -13,7 +13,7 @@
 
 #include "package/prepared.h"
 #include "runtime/active.h"
-#include "runtime/cache/prefix_tree.h"
+#include "runtime/cache/prefix_store.h"
 #include "runtime/engine_stats.h"
 #include "runtime/request.h"
 #include "runtime/scheduler.h"
@@ -33,6 +33,7 @@ struct EngineOptions {
   // Answers do not depend on what else runs or on what the cache holds (serving.md S8.5).
   bool deterministic = false;
   std::chrono::milliseconds pending_timeout{30'000};  // 0: a request may wait for ever
+  std::optional<DiskTierOptions> disk;                // where prefixes outlive the engine
   std::optional<MemoryPlan> plan;  // made by plan_before_loading; absent: made now
 };
 
@@ -63,7 +64,7 @@ class Ticket {
 class Engine {
  public:
   // Prepares back end, pools and plans, then starts the engine thread. Errors: kDoesNotFit,
-  // kInvalid (plans, capacities that cannot serve).
+  // kInvalid (plans, capacities that cannot serve), those of DiskTier.
   Engine(package::PreparedModel model, const EngineOptions& options);
   ~Engine();
   Engine(const Engine&) = delete;
@@ -113,6 +114,7 @@ class Engine {
   std::span<const int32_t> draw(std::span<const LogitsRow> rows);
   void tell_prompt(Active& a);
   void advance(Active& a, int32_t token);
+  std::unique_ptr<DiskTier> open_disk();
   void reuse_prefix(Active& a);
   void keep_prefix(Active& a);
   void keep_answer(Active& a);
@@ -133,7 +135,7 @@ class Engine {
   WaitingQueue waiting_;
   std::vector<std::unique_ptr<Active>> active_;
   uint32_t reserved_pages_ = 0;
-  std::optional<PrefixTree> prefixes_;  // none: prefix_reuse is off
+  std::optional<PrefixStore> prefixes_;  // none: prefix_reuse is off
 
   // wake_->mutex guards what follows. No call to a request's gate, constraint or on_event is made
   // under it.

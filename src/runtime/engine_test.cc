@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/test_support.h"
 #include "runtime/test_support.h"
 
 namespace flare::runtime {
@@ -850,6 +851,34 @@ TEST(Engine, TellsWhatItsPagesRowsAndStepsAreFor) {
   // Each answer's first token comes with its prompt, and the two others with steps of their own.
   EXPECT_EQ(after.step_seconds[static_cast<size_t>(StepKind::kDecode)].count(), 4u);
   EXPECT_EQ(after.step_seconds[static_cast<size_t>(StepKind::kMixed)].count(), 0u);
+}
+
+TEST(Engine, WhatOneEngineReadTheNextFindsOnDisk) {
+  const TemporaryFolder folder;
+  EngineOptions options = kOptions;
+  options.memory.snapshots = 16;
+  options.disk = {folder / "cache", 1 << 20};
+  const Ids prompt = successors(5, 30);
+  for (int round = 0; round < 3; ++round) {
+    const uint32_t known = round == 0 ? 0 : 29;
+    Engine engine(toy_model(), options);
+    std::vector<Recorder> answers;
+    for (int i = 0; i < 3; ++i) answers.push_back(start(engine, greedy(prompt, 3)));
+    for (Recorder& answer : answers) {
+      EXPECT_EQ(answer.tokens(), successors(35, 3));
+      EXPECT_GE(answer.wait().usage.cached_tokens, known);
+    }
+    Request salted = greedy(prompt, 3);
+    salted.cache_salt = "of round " + std::to_string(round);
+    EXPECT_EQ(start(engine, std::move(salted)).wait().usage.cached_tokens, 0u);
+    expect_nothing_left(engine);
+    engine.stop();
+    EXPECT_FALSE(engine.stats().disk->off);
+    EXPECT_GT(engine.stats().disk->pages, 0u);
+  }
+  // Another model has entries of its own.
+  Engine other(toy_model({.sharpness = 7}), options);
+  EXPECT_EQ(start(other, greedy(prompt, 3)).wait().usage.cached_tokens, 0u);
 }
 
 TEST(Engine, KeepsNoPrefixesWhereItShallNot) {
