@@ -30,18 +30,6 @@ fs::path bundled_model() {
   return FLARE_BUNDLED_MODEL;
 }
 
-fs::path model_path(const std::string& argument) {
-  if (argument.empty()) return bundled_model();
-  std::error_code ignored;
-  if (!fs::exists(argument, ignored))
-    throw Error(Code::kNotFound,
-                "MODEL {}: no such file or folder, expected a checkpoint folder, a .safetensors "
-                "or GGUF file or a .ninfer artifact",
-                quote(argument))
-        .set_hint("check the path, or leave MODEL out for the bundled model");
-  return argument;
-}
-
 // Where kernels read weights: a file that is mapped must not change while the model runs.
 std::string weights_text(const package::PreparedModel& model, std::string_view recipe) {
   size_t packed = 0, in_place = 0;
@@ -54,6 +42,18 @@ std::string weights_text(const package::PreparedModel& model, std::string_view r
 }
 
 }  // namespace
+
+std::filesystem::path model_path(const std::string& argument) {
+  if (argument.empty()) return bundled_model();
+  std::error_code ignored;
+  if (!fs::exists(argument, ignored))
+    throw Error(Code::kNotFound,
+                "MODEL {}: no such file or folder, expected a checkpoint folder, a .safetensors "
+                "or GGUF file or a .ninfer artifact",
+                quote(argument))
+        .set_hint("check the path, or leave MODEL out for the bundled model");
+  return argument;
+}
 
 void add_model_flags(CLI::App& app, ModelFlags* flags) {
   app.add_option("MODEL", flags->model,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,9 @@ struct FrontendFlags {
 void add_frontend_flags(CLI::App& app, FrontendFlags* flags);
 // Errors: kNotFound (no such template file).
 prepare::FrontendChoices frontend_choices(const FrontendFlags& flags);
+
+// The MODEL argument's path; the bundled model where it is empty. Errors: kNotFound.
+std::filesystem::path model_path(const std::string& argument);
 
 struct ModelFlags {
   std::string model;  // empty: the bundled one
