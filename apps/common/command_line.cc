@@ -104,7 +104,11 @@ class Scanner {
   CLI::App* command_ = nullptr;
 };
 
-void add_common_flags(CLI::App& app, CommonFlags& common) {
+void add_common_flags(CLI::App& app, CommonFlags& common, bool has_configuration) {
+  if (has_configuration)
+    app.add_option("--config", common.config, "configuration file (~/.config/flare/config.toml)")
+        ->type_name("PATH")
+        ->group("Common flags");
   const std::map<std::string, ProgressMode> modes = {{"auto", ProgressMode::kAuto},
                                                      {"bar", ProgressMode::kBar},
                                                      {"plain", ProgressMode::kPlain},
@@ -175,7 +179,7 @@ int parse_and_run(const Program& program, CommonFlags& common, int argc, char** 
       ->group("Common flags");
   app.fallthrough();
   app.require_subcommand(0, 1);
-  add_common_flags(app, common);
+  add_common_flags(app, common, program.has_configuration);
   std::vector<Parsed> commands;
   for (const Command& command : program.commands) {
     CLI::App* sub = app.add_subcommand(std::string(command.name), std::string(command.summary));

@@ -23,6 +23,7 @@ class App;
 namespace flare::app {
 
 struct CommonFlags {
+  std::string config;  // --config; empty: FLARE_CONFIG or the default file
   bool json = false;
   bool quiet = false;
   int verbose = 0;
@@ -42,6 +43,7 @@ struct Program {
   std::string_view name;
   std::string_view summary;
   std::span<const Command> commands;
+  bool has_configuration = false;  // takes --config
 };
 
 // Parses, runs one command, prints errors. Returns the exit code.

@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "base/file.h"
 #include "flare/answer.h"
@@ -22,6 +24,7 @@ struct GenerateFlags {
   SamplingFlags sampling;
   std::optional<std::string> prompt, prompt_file, messages, tokens;
   std::optional<std::string> json_schema;
+  std::optional<int32_t> logprobs;
   bool raw = false;
   bool stats = false;
 };
@@ -78,6 +81,26 @@ std::string joined_ids(const std::vector<int32_t>& ids) {
   return text;
 }
 
+// Tokens as they are spelled; bytes that are no whole character become U+FFFD.
+Json logprobs_json(const std::vector<runtime::TokenLogprobs>& records,
+                   const server::Service& service) {
+  const auto entry = [&service](int32_t id, float logprob) {
+    Json out = Json::object({{"id", id}, {"logprob", double{logprob}}});
+    if (service.has_tokenizer())
+      out.set("token", service.tokenizer().decode(std::span(&id, 1), false));
+    return out;
+  };
+  Json list = Json::array();
+  for (const runtime::TokenLogprobs& record : records) {
+    Json top = Json::array();
+    for (const auto& [id, logprob] : record.top) top.push_back(entry(id, logprob));
+    Json own = entry(record.id, record.logprob);
+    own.set("top", std::move(top));
+    list.push_back(std::move(own));
+  }
+  return list;
+}
+
 Json result_json(const frontend::Output& output, const std::vector<int32_t>& ids,
                  const server::TextEvent& last) {
   Json list = Json::array();
@@ -112,12 +135,15 @@ void check_sources(const GenerateFlags& flags) {
 
 int run(GenerateFlags& flags, const CommonFlags& common) {
   check_sources(flags);
+  if (flags.logprobs && !common.json)
+    throw Error(Code::kUsage, "--logprobs needs --json, which has the place for them");
   flags.model.max_concurrency = 1;
   flags.model.prefix_reuse = false;  // there is one prompt
   const auto engine =
       load_model(flags.model, {.max_pending = 1, .pending_timeout_s = 0}, common.verbose > 0);
   server::Service service(*engine);
   server::GenerateSettings settings = settings_of(flags.sampling, service);
+  settings.sampling.top_logprobs = flags.logprobs.value_or(-1);
   std::vector<int32_t> prompt = make_prompt(flags, service, &settings.form);
   if (flags.json_schema) bind_answer(*flags.json_schema, service, &settings);
 
@@ -129,18 +155,22 @@ int run(GenerateFlags& flags, const CommonFlags& common) {
   frontend::Output output;
   AnswerPrinter printer(!common.quiet);
   std::vector<int32_t> ids;
+  std::vector<runtime::TokenLogprobs> records;
   std::optional<server::TextEvent> last;
   while (!last) {
     auto event = queue.next();
     if (!event) continue;
     for (const frontend::OutputEvent& delta : event->deltas) append_event(delta, &output);
     ids.insert(ids.end(), event->tokens.begin(), event->tokens.end());
+    std::ranges::move(event->logprobs, std::back_inserter(records));
     if (!common.json) printer.print(*event);
     if (event->finished) last = std::move(event);
   }
   check_finished(*last);
   if (common.json) {
-    print_result(common, result_json(output, ids, *last), {});
+    Json result = result_json(output, ids, *last);
+    if (flags.logprobs) result.set("logprobs", logprobs_json(records, service));
+    print_result(common, result, {});
   } else {
     if (!service.has_tokenizer()) fmt::print("{}", joined_ids(ids));
     // A terminal wants its prompt on a line of its own; a pipe gets the answer alone.
@@ -182,6 +212,11 @@ std::function<int()> declare_generate(CLI::App& app, const CommonFlags& common) 
       ->type_name("TEXT")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Sampling");
+  app.add_option("--logprobs", flags->logprobs,
+                 "with --json, log-probabilities of the tokens and of so many of the likeliest")
+      ->type_name("N")
+      ->check(CLI::Range(0, kernel::RowLogprobs::kMaxTop).description(""))
       ->group("Sampling");
   app.add_flag("--stats", flags->stats, "more figures on stderr");
   app.footer(

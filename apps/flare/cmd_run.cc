@@ -1,4 +1,5 @@
 // `flare run MODEL`: serves over HTTP until a signal.
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -11,11 +12,14 @@
 
 #include "base/log.h"
 #include "base/version.h"
+#include "common/configuration.h"
 #include "flare/commands.h"
 #include "flare/dashboard.h"
 #include "flare/model_loading.h"
+#include "flare/service_manager.h"
 #include "flare/stop_signals.h"
 #include "server/app.h"
+#include "server/http/tls.h"
 #include "server/observe/throughput.h"
 
 namespace flare::app {
@@ -32,6 +36,7 @@ struct RunFlags {
   QueueSettings queue;
   int drain_timeout = 30;
   server::AccessSettings access;
+  std::string listen;  // "unix:PATH"; empty: an address alone
   bool allow_unauthenticated = false;
   bool metrics_public = false;
   bool dashboard = true;
@@ -44,19 +49,46 @@ struct RunFlags {
   bool web = true;
 };
 
-bool is_loopback(std::string_view host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+// What the command line itself gave, which a reload of the configuration cannot change.
+struct Given {
+  bool origins = false, hosts = false, log_level = false;
+};
+
+// --listen, what the service manager opened, --host and --port.
+void choose_listeners(RunFlags& flags, const CLI::App& command) {
+  constexpr std::string_view kUnix = "unix:";
+  flags.http.inherited = take_inherited_sockets();
+  if (flags.listen.empty()) return;
+  if (!flags.listen.starts_with(kUnix) || flags.listen.size() == kUnix.size())
+    throw Error(Code::kUsage, "--listen {}: unix:PATH expected", quote(flags.listen));
+  flags.http.unix_path = flags.listen.substr(kUnix.size());
+  flags.http.tcp =
+      command.get_option("--host")->count() > 0 || command.get_option("--port")->count() > 0;
 }
 
-void check_host(const RunFlags& flags) {
-  const bool guarded = !flags.access.api_key_file.empty() || flags.allow_unauthenticated;
-  if (is_loopback(flags.http.host) || guarded) return;
-  throw Error(Code::kUsage,
-              "--host {} is not a loopback address, expected one for a server without keys",
-              quote(flags.http.host))
+void check_access(RunFlags& flags) {
+  const bool is_local = server::http::is_local_only(flags.http);
+  flags.access.loopback = is_local && server::http::listens_on_network(flags.http);
+  if (flags.http.tls_certificate.empty() != flags.http.tls_key.empty())
+    throw Error(Code::kUsage, "--tls-cert and --tls-key: one is missing, both expected");
+  if (is_local || !flags.access.api_key_file.empty() || flags.allow_unauthenticated) return;
+  throw Error(Code::kUsage, "{} is not a loopback address, expected one for a server without keys",
+              flags.http.inherited.empty() ? "--host " + quote(flags.http.host)
+                                           : std::string("a socket of the service manager"))
       .set_hint(
           "add --api-key-file PATH, or --allow-unauthenticated to let everyone in who can reach "
           "it");
+}
+
+// A descriptor for each connection, and some for everything else.
+void allow_connections(uint32_t n) {
+  constexpr rlim_t kOthers = 256;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= n + kOthers) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, n + kOthers);
+  if (::setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == n + kOthers) return;
+  log_warn("this system allows {} open files, {} connections want {}; raise its limit (ulimit -n)",
+           limit.rlim_cur, n, n + kOthers);
 }
 
 void choose_log_level(const RunFlags& flags, const CommonFlags& common) {
@@ -91,26 +123,87 @@ class StopState {
     const std::lock_guard lock(mutex_);
     serving_ = true;
   }
-  void wait() {
+  void request_reload() {
+    const std::lock_guard lock(mutex_);
+    reload_ = serving_;  // while loading, everything is read as it is now
+    changed_.notify_all();
+  }
+  // Runs `reload` for every request of one, until a stop is requested.
+  void wait(const std::function<void()>& reload) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return stop_; });
+    while (true) {
+      changed_.wait(lock, [this] { return stop_ || reload_; });
+      if (stop_) return;
+      reload_ = false;
+      lock.unlock();
+      reload();
+      lock.lock();
+    }
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool serving_ = false;  // guarded by mutex_
-  bool stop_ = false;     // guarded by mutex_
+  // Guarded by mutex_.
+  bool serving_ = false, stop_ = false, reload_ = false;
 };
 
-std::string url_of(const server::http::Options& options, uint16_t port) {
-  const bool is_v6 = options.host.find(':') != std::string::npos;
-  return is_v6 ? fmt::format("http://[{}]:{}", options.host, port)
-               : fmt::format("http://{}:{}", options.host, port);
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
+  return text;
 }
+
+// SIGHUP (serving.md S15.3): each part is read again; one that cannot be keeps its old value.
+class Reloader {
+ public:
+  Reloader(const RunFlags& flags, const CommonFlags& common, const Given& given, server::App& app,
+           server::http::Server& http)
+      : flags_(flags), common_(common), given_(given), app_(app), http_(http) {}
+
+  void reload() {
+    notify_reloading();
+    bool whole = attempt("configuration", [&] {
+      const Configuration file = Configuration::load(common_.config);
+      if (!given_.origins) flags_.access.cors_origins = file.values("serving", "cors_origin");
+      if (!given_.hosts) flags_.access.allowed_hosts = file.values("serving", "allowed_host");
+      if (given_.log_level) return;
+      const auto level = file.values("serving", "log_level");
+      flags_.log_level = level.empty() ? "" : level[0];
+    });
+    whole &= attempt("log level", [&] { choose_log_level(flags_, common_); });
+    whole &= attempt("keys, origins and hosts",
+                     [&] { app_.set_access(server::Access::make(flags_.access)); });
+    if (!flags_.http.tls_certificate.empty())
+      whole &= attempt("certificate", [&] {
+        http_.set_tls(
+            server::http::TlsContext::load(flags_.http.tls_certificate, flags_.http.tls_key));
+      });
+    if (whole) log_info("reloaded");
+    notify_manager("READY=1");
+  }
+
+ private:
+  template <typename Part>
+  static bool attempt(std::string_view what, Part&& part) {
+    try {
+      part();
+      return true;
+    } catch (const std::exception& failure) {
+      log_error("reload: {} kept as they were: {}", what, failure.what());
+      return false;
+    }
+  }
+  RunFlags flags_;
+  const CommonFlags& common_;
+  const Given given_;
+  server::App& app_;
+  server::http::Server& http_;
+};
 
 // Lets running requests end, then cuts them off. True if none had to be.
 bool drain(server::App& app, runtime::Engine& engine, server::http::Server& http, int timeout_s) {
+  notify_manager("STOPPING=1");
   app.drain();
   const runtime::EngineStats stats = engine.stats();
   log_info("draining: {} running, {} waiting, at most {} s", stats.running, stats.waiting,
@@ -148,21 +241,23 @@ std::unique_ptr<Dashboard> open_dashboard(const server::App& app, const RunFlags
   }
 }
 
-int run(RunFlags& flags, const CommonFlags& common) {
+int run(RunFlags& flags, const CommonFlags& common, const Given& given) {
   choose_log_level(flags, common);
-  check_host(flags);
+  check_access(flags);
   flags.http.max_body_bytes = parse_size("--max-body", flags.max_body);
-  flags.access.loopback = is_loopback(flags.http.host);
+  allow_connections(flags.http.max_connections);
   auto access = server::Access::make(flags.access);
   const bool draws = flags.dashboard && !common.quiet && can_draw_dashboard();
   StopState state;
   // A server outlives the pipe that read its log.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of that write
   std::optional<server::observe::RequestLog> request_log;  // outlives the thread of the signals
   std::atomic<server::observe::RequestLog*> log_to_reopen{nullptr};
   const StopSignals signals([&state](int) { state.request_stop(); },
-                            [&log_to_reopen] {
+                            [&] {
                               if (auto* log = log_to_reopen.load()) log->reopen();
+                              state.request_reload();
                             },
                             Dashboard::leave_at_once);
 
@@ -188,21 +283,23 @@ int run(RunFlags& flags, const CommonFlags& common) {
         app.handle(std::move(request), std::move(exchange));
       },
       app.hooks());
+  notify_manager("STATUS=loading the model");
   engine = load_model(flags.model, flags.queue, !common.quiet);
   service.emplace(*engine);
   app.open(*service);
   state.set_serving();
-  fmt::print(stderr, "ready {} model={} ranks={} concurrency={}\n", url_of(flags.http, http.port()),
+  fmt::print(stderr, "ready {} model={} ranks={} concurrency={}\n", joined(http.urls()),
              flags.model_ids.empty() ? service->model_name() : flags.model_ids.front(),
              engine->model().ranks.size(), engine->memory_plan().max_concurrency);
   std::fflush(stderr);
   log_start(observer, *service);
-  const auto dashboard =
-      draws ? open_dashboard(app, flags, url_of(flags.http, http.port())) : nullptr;
+  const auto dashboard = draws ? open_dashboard(app, flags, joined(http.urls())) : nullptr;
   {
     const server::observe::ThroughputReporter reporter([&engine] { return engine->stats(); },
                                                        observer.log());
-    state.wait();
+    notify_manager(fmt::format("READY=1\nSTATUS=serving at {}", joined(http.urls())));
+    Reloader reloader(flags, common, given, app, http);
+    state.wait([&reloader] { reloader.reload(); });
   }
   const bool complete = drain(app, *engine, http, flags.drain_timeout);
   if (observer.log()) observer.log()->write("server_stop", Json::object({{"complete", complete}}));
@@ -231,6 +328,11 @@ void declare_security(CLI::App& app, RunFlags* flags) {
            "ORIGIN");
   add_list("--allowed-host", flags->access.allowed_hosts,
            "a name of this server besides loopback ones, repeatable", "NAME");
+  const auto add_path = [&](const char* name, std::string& value, const char* text) {
+    app.add_option(name, value, text)->type_name("PATH")->group(kGroup);
+  };
+  add_path("--tls-cert", flags->http.tls_certificate, "PEM certificate chain: serve https alone");
+  add_path("--tls-key", flags->http.tls_key, "its PEM key, without a passphrase");
   app.add_flag("--metrics-public", flags->metrics_public, "/metrics needs no key")->group(kGroup);
   app.add_flag("--share-cache", flags->share_cache,
                "callers with different keys share cached prefixes")
@@ -238,6 +340,15 @@ void declare_security(CLI::App& app, RunFlags* flags) {
 }
 
 }  // namespace
+
+std::string apply_run_configuration(CLI::App& run, const CommonFlags& common,
+                                    const std::string& model) {
+  const Configuration configuration = Configuration::load(common.config);
+  configuration.apply(
+      run, {{"models", {"Model"}}, {"serving", {"Serving", "Security"}}, {"defaults", {"Model"}}},
+      model.empty() ? "nano" : model);
+  return configuration.path();
+}
 
 std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
   auto flags = std::make_shared<RunFlags>();
@@ -252,6 +363,8 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
   add("--host", flags->http.host, "listen address (127.0.0.1)", "ADDR");
   add("--port", flags->http.port, "listen port; 0 picks a free one (8000)", "N")
       ->check(CLI::Range(0, 65535).description(""));
+  add("--listen", flags->listen, "a socket for this user alone, instead of an address",
+      "unix:PATH");
   add("--model-id", flags->model_ids, "public name, repeatable (the model's)", "NAME")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -266,6 +379,12 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
   add("--pending-timeout", flags->queue.pending_timeout_s,
       "a request waits that long for its turn; 0: for ever (30)", "SECONDS")
       ->check(CLI::Range(0, 86400).description(""));
+  app.add_flag("--prompt-logprobs", flags->model.prompt_logprobs,
+               "requests may ask for log-probabilities of their prompt")
+      ->group("Serving");
+  app.add_flag("--deterministic", flags->model.deterministic,
+               "answers do not depend on what else runs or is cached; slower")
+      ->group("Serving");
   app.add_flag_callback(
          "--no-prefix-reuse", [flags] { flags->model.prefix_reuse = false; },
          "keep nothing of a request for later ones")
@@ -273,6 +392,9 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
   add("--snapshot-interval", flags->model.snapshot_interval,
       "prompt tokens between snapshots of recurrent state; 0: none (1024)", "N")
       ->check(CLI::Range(0, INT32_MAX).description(""));
+  add("--cache-dir", flags->model.cache_dir,
+      "folder where prefixes outlive the server (none); one server each", "DIR");
+  add("--cache-disk", flags->model.cache_disk, "largest size of --cache-dir (20G)", "SIZE");
   add("--drain-timeout", flags->drain_timeout, "for running requests after a stop signal (30)",
       "SECONDS")
       ->check(CLI::Range(0, 86400).description(""));
@@ -301,8 +423,19 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
       "Examples:\n"
       "  flare run\n"
       "  flare run model.ninfer --port 8080 --max-concurrency 4\n"
-      "  flare run ./checkpoint --recipe q8 --model-id assistant");
-  return [flags, &common] { return run(*flags, common); };
+      "  flare run ./checkpoint --recipe q8 --model-id assistant\n"
+      "The configuration's [serving] holds values for the flags of Serving and Security, "
+      "[defaults] "
+      "and\n[models.\"MODEL\"] for those of Model, with '_' for '-': max_pending = 8.");
+  return [flags, &common, &app] {
+    const auto is_given = [&app](const char* name) { return app.get_option(name)->count() > 0; };
+    const Given given{.origins = is_given("--cors-origin"),
+                      .hosts = is_given("--allowed-host"),
+                      .log_level = is_given("--log-level")};
+    apply_run_configuration(app, common, flags->model.model);
+    choose_listeners(*flags, app);
+    return run(*flags, common, given);
+  };
 }
 
 }  // namespace flare::app

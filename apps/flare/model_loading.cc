@@ -17,6 +17,10 @@ namespace fs = std::filesystem;
 // Rows for snapshots, where memory allows: several frontiers of some ten conversations.
 constexpr uint32_t kSnapshots = 64;
 
+// Prompt rows of one step whose logits are kept, where prompts may ask for log-probabilities: 64 of
+// 250,000 ids take 64 MB.
+constexpr uint32_t kPromptLogits = 64;
+
 // Beside the installed program, else where this build came from.
 fs::path bundled_model() {
   std::error_code ignored;
@@ -24,18 +28,6 @@ fs::path bundled_model() {
   const fs::path installed = program.parent_path().parent_path() / "share/flare/models/nano";
   if (!program.empty() && fs::exists(installed, ignored)) return installed;
   return FLARE_BUNDLED_MODEL;
-}
-
-fs::path model_path(const std::string& argument) {
-  if (argument.empty()) return bundled_model();
-  std::error_code ignored;
-  if (!fs::exists(argument, ignored))
-    throw Error(Code::kNotFound,
-                "MODEL {}: no such file or folder, expected a checkpoint folder, a .safetensors "
-                "or GGUF file or a .ninfer artifact",
-                quote(argument))
-        .set_hint("check the path, or leave MODEL out for the bundled model");
-  return argument;
 }
 
 // Where kernels read weights: a file that is mapped must not change while the model runs.
@@ -50,6 +42,18 @@ std::string weights_text(const package::PreparedModel& model, std::string_view r
 }
 
 }  // namespace
+
+std::filesystem::path model_path(const std::string& argument) {
+  if (argument.empty()) return bundled_model();
+  std::error_code ignored;
+  if (!fs::exists(argument, ignored))
+    throw Error(Code::kNotFound,
+                "MODEL {}: no such file or folder, expected a checkpoint folder, a .safetensors "
+                "or GGUF file or a .ninfer artifact",
+                quote(argument))
+        .set_hint("check the path, or leave MODEL out for the bundled model");
+  return argument;
+}
 
 void add_model_flags(CLI::App& app, ModelFlags* flags) {
   app.add_option("MODEL", flags->model,
@@ -107,11 +111,19 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const Queue
   engine_options.pending_timeout = std::chrono::seconds(queue.pending_timeout_s);
   engine_options.prefix_reuse = flags.prefix_reuse;
   engine_options.snapshot_interval = flags.snapshot_interval;
+  engine_options.deterministic = flags.deterministic;
+  if (!flags.cache_dir.empty()) {
+    if (!flags.prefix_reuse)
+      throw Error(Code::kUsage, "--cache-dir and --no-prefix-reuse: one of them expected");
+    engine_options.disk = {flags.cache_dir, parse_size("--cache-disk", flags.cache_disk)};
+    engine_options.memory.disk_tier = true;
+  }
 
   prepare::PrepareOptions options;
   options.max_context = flags.max_context;
   if (flags.max_concurrency != 0) options.max_concurrency = flags.max_concurrency;
   options.exact = flags.exact;
+  options.prompt_logits = flags.prompt_logprobs ? kPromptLogits : 0;
   options.kv_dtype = kv_dtype(flags.kv_dtype);
   options.frontend = frontend_choices(flags.frontend);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,9 @@ void add_frontend_flags(CLI::App& app, FrontendFlags* flags);
 // Errors: kNotFound (no such template file).
 prepare::FrontendChoices frontend_choices(const FrontendFlags& flags);
 
+// The MODEL argument's path; the bundled model where it is empty. Errors: kNotFound.
+std::filesystem::path model_path(const std::string& argument);
+
 struct ModelFlags {
   std::string model;  // empty: the bundled one
   std::string recipe;
@@ -31,6 +35,10 @@ struct ModelFlags {
   bool exact = false;
   bool prefix_reuse = true;
   uint32_t snapshot_interval = 1024;  // prompt tokens
+  bool deterministic = false;
+  bool prompt_logprobs = false;
+  std::string cache_dir;              // empty: prefixes are kept in memory alone
+  std::string cache_disk = "20G";     // of it, at most
   FrontendFlags frontend;
 };
 

@@ -5,6 +5,11 @@
 
 namespace flare::kernel {
 
+// A sequence whose rows come in runs that begin at multiples of this many rows, and hold a multiple
+// of it or are the sequence's last rows so far, has the same bits however these runs form steps:
+// binary32 sums are taken in another order only where a run is cut elsewhere.
+inline constexpr uint32_t kDeltaPiece = 64;
+
 // qwen3_5.md §6.1 for nk K-heads of width dk and nv V-heads of width dv, r = nv/nk, V head j with K
 // head j / r. From rows u = [q (nk·dk) | k (nk·dk) | v (nv·dv)], C columns in all:
 //   c[t,ch] = silu(Σ_{i<J} w[i,ch]·u[t−J+1+i, ch])   rows before the step's first: from the tail

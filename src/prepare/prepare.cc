@@ -50,13 +50,17 @@ package::Capacity choose_capacity(const PrepareOptions& options, uint32_t max_po
 // One plan of text.step per power of two up to the largest step: a bucket sizes the arena.
 std::vector<package::CatalogEntry> make_catalog(const TextModel& model, const StateLayout& states,
                                                 const package::Capacity& capacity,
-                                                bool all_logits) {
+                                                const PrepareOptions& options) {
   std::vector<package::CatalogEntry> catalog;
   graph::PlanCapacity key;
   for (uint32_t rows = 1;; rows = std::min(rows * 2, capacity.max_rows)) {
     key.rows = static_cast<int32_t>(rows);
     key.sequences = static_cast<int32_t>(std::min(rows, capacity.max_concurrency));
-    key.logits = all_logits ? key.rows : key.sequences;
+    key.logits = key.sequences;
+    if (options.all_logits) key.logits = key.rows;
+    if (options.prompt_logits > 0)
+      key.logits = static_cast<int32_t>(
+          std::min<uint64_t>(rows, uint64_t{options.prompt_logits} + key.sequences));
     catalog.push_back(
         {"step", lower(model.step.graph, states, model.step.weights, model.vocab_size, key)});
     if (rows == capacity.max_rows) break;
@@ -103,7 +107,7 @@ package::PreparedModel prepare(std::unique_ptr<ParameterSource> source,
   prepared.frontend = make_frontend_block(*source, options.frontend);
 
   package::Rank rank;
-  rank.catalog = make_catalog(model, states, prepared.capacity, options.all_logits);
+  rank.catalog = make_catalog(model, states, prepared.capacity, options);
   rank.page = std::move(states.page);
   rank.row = std::move(states.row);
   rank.weights = std::move(model.step.weights);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernel/sample.h"
-#include "runtime/cache/prefix_tree.h"
+#include "runtime/cache/prefix_store.h"
 #include "runtime/cache/sequence.h"
 #include "runtime/request.h"
 #include "runtime/sampler/sampler.h"
@@ -31,14 +31,17 @@ struct Active {
   uint32_t max_tokens = 0;      // output budget, capped by the context
   uint32_t reserved_pages = 0;  // full pages that the worst case needs
   PrefixTree::Hit hit{0, 0, PrefixMiss::kDisabled};
+  DiskWait disk_wait;
   uint32_t published_pages = 0;
   std::vector<uint32_t> frontiers;  // to snapshot while the prompt is read, descending
   std::vector<uint32_t> mask;
-  kernel::RowLogprobs logprobs;  // of the row drawn last, if the request asks
+  kernel::RowLogprobs logprobs;                // of the row drawn last, if the request asks
+  std::vector<TokenLogprobs> prompt_logprobs;  // so far, until they are told
   Clock::time_point submitted, admitted, first_token, last_token;
   bool finished = false;
 
   bool was_admitted() const { return admitted != Clock::time_point{}; }
+  bool wants_prompt_logprobs() const { return request.sampling.prompt_logprobs >= 0; }
   uint32_t n_generated() const { return static_cast<uint32_t>(tokens.size()) - n_prompt; }
   // Rows that it has yet to compute before it can draw.
   uint32_t remaining() const { return static_cast<uint32_t>(tokens.size()) - memory->computed(); }

@@ -6,6 +6,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/progress.h"
+#include "kernel/gated_delta.h"
+#include "runtime/cache/disk_identity.h"
 #include "runtime/sampler/sampler.h"
 
 namespace flare::runtime {
@@ -30,6 +33,19 @@ void check_capacity(const package::PreparedModel& model) {
                 model.name, most.rows, most.sequences, most.logits, c.max_rows, c.max_concurrency,
                 c.max_concurrency);
 }
+
+uint32_t most_logits(const package::PreparedModel& model) {
+  int32_t most = 0;
+  for (const package::CatalogEntry& e : model.ranks.at(0).catalog)
+    if (e.graph_class != "sample") most = std::max(most, e.plan.capacity.logits);
+  return static_cast<uint32_t>(most);
+}
+
+bool has_recurrent_state(const package::PreparedModel& model) {
+  return std::ranges::any_of(model.ranks.at(0).row.fields, [](const package::RowField& field) {
+    return field.kind != package::RowField::Kind::kPartialPage;
+  });
+}
 }  // namespace
 
 Engine::Engine(package::PreparedModel model, const EngineOptions& options)
@@ -40,12 +56,41 @@ Engine::Engine(package::PreparedModel model, const EngineOptions& options)
   check_capacity(model_);
   const uint32_t chunk = model_.capacity.prefill_chunk;
   prefill_chunk_ = options.prefill_chunk == 0 ? chunk : std::min(options.prefill_chunk, chunk);
+  prompt_logits_ = most_logits(model_) - model_.capacity.max_concurrency;
+  if (options.deterministic && has_recurrent_state(model_)) {
+    piece_ = kernel::kDeltaPiece;
+    if (prefill_chunk_ < piece_)
+      throw Error(Code::kInvalid, "{}: {} prompt rows a step, a deterministic engine needs {}",
+                  model_.name, prefill_chunk_, piece_);
+    prompt_logits_ = prompt_logits_ / piece_ * piece_;
+  }
   if (options.prefix_reuse)
     prefixes_.emplace(runner_.rank(), runner_.pages(), runner_.rows(),
-                      runner_.memory_plan().snapshots);
+                      runner_.memory_plan().snapshots, open_disk());
   stats_.pages_total = runner_.pages().capacity();
   stats_.rows_total = runner_.rows().capacity();
   thread_ = std::thread([this] { loop(); });
+}
+
+// Null without one. Its thread wakes the engine, which may be asleep while a request waits for it.
+std::unique_ptr<DiskTier> Engine::open_disk() {
+  if (!options_.disk) return nullptr;
+  const Clock::time_point begin = Clock::now();
+  const package::Rank& rank = runner_.rank();
+  const DiskTierShape shape{
+      model_identity(model_, runner_.backend().name(), runner_.backend().n_members()),
+      rank.page.bytes, rank.row.bytes, rank.page.tokens, has_recurrent_state(rank)};
+  const std::chrono::duration<double> hashing = Clock::now() - begin;
+  auto tier = std::make_unique<DiskTier>(*options_.disk, shape, [wake = wake_] {
+    const std::lock_guard lock(wake->mutex);
+    wake->nudged = true;
+    wake->changed.notify_one();
+  });
+  const DiskTier::Stats found = tier->stats();
+  log_info("--cache-dir {}: {} pages and {} rows in {} of {}; weights hashed in {:.2f} s",
+           options_.disk->folder.string(), found.pages, found.rows, human_bytes(found.bytes),
+           human_bytes(found.limit_bytes), hashing.count());
+  return tier;
 }
 
 Engine::~Engine() { stop(); }
@@ -78,6 +123,10 @@ Admission Engine::submit(Request request, Ticket* ticket) {
     if (id < 0 || static_cast<uint32_t>(id) >= model_.vocab_size)
       throw Error(Code::kInvalid, "prompt: token id {} is outside 0..{}", id,
                   model_.vocab_size - 1);
+
+  if (request.sampling.prompt_logprobs >= 0 && !has_prompt_logprobs())
+    throw Error(Code::kInvalid, "{}: was not prepared for log-probabilities of prompts",
+                model_.name);
 
   auto a = std::make_unique<Active>();
   a->request = std::move(request);
@@ -117,6 +166,7 @@ EngineStats Engine::stats() const {
   const std::lock_guard lock(wake_->mutex);
   EngineStats stats = stats_;
   stats.queue_full = queue_full();
+  if (prefixes_) stats.disk = prefixes_->disk_stats();
   return stats;
 }
 
@@ -129,7 +179,7 @@ std::vector<RunningRow> Engine::running_rows() const {
 void Engine::publish() {
   const BlockPool& pages = runner_.pages();
   stats_.pages_used = pages_used();
-  if (prefixes_) stats_.prefixes = prefixes_->stats();
+  if (prefixes_) stats_.prefixes = prefixes_->tree().stats();
   // Every block of the tree that a sequence holds too has a second reference.
   const uint32_t idle =
       prefixes_ ? stats_.prefixes.pages - std::min(stats_.prefixes.pages, pages.shared()) : 0;
@@ -181,15 +231,21 @@ void Engine::loop() {
   for (auto& a : active_) finish(*a, FinishReason::kCancelled);
   active_.clear();
   end_waiting(FinishReason::kCancelled);
+  if (prefixes_) prefixes_->close();
 }
+
+// How soon a request that waits for the disk notices its deadline.
+constexpr std::chrono::milliseconds kDeadlineCheck{100};
 
 // Waits for something to do and takes new requests in. False: leave.
 bool Engine::collect() {
   std::unique_lock lock(wake_->mutex);
   publish();
-  const bool idle = active_.empty() && waiting_.empty();
-  if (idle)
-    wake_->changed.wait(lock, [this] { return quitting_ || wake_->nudged || !inbox_.empty(); });
+  const auto called = [this] { return quitting_ || wake_->nudged || !inbox_.empty(); };
+  if (active_.empty() && waiting_.empty())
+    wake_->changed.wait(lock, called);
+  else if (active_.empty() && prefixes_ && prefixes_->loading())  // its end nudges
+    wake_->changed.wait_for(lock, kDeadlineCheck, called);
   wake_->nudged = false;
   for (auto& a : inbox_) waiting_.push(std::move(a));
   inbox_.clear();
@@ -226,8 +282,13 @@ void Engine::end_waiting(FinishReason reason, const std::string& error) {
 
 // A request starts when a row is free and its worst case of pages is.
 void Engine::admit() {
+  if (prefixes_) prefixes_->poll();
   while (!waiting_.empty() && active_.size() < runner_.memory_plan().max_concurrency) {
-    if (reserved_pages_ + waiting_.front()->reserved_pages > runner_.pages().capacity()) return;
+    Active& next = *waiting_.front();
+    const uint32_t loading = prefixes_ ? prefixes_->loading_pages() : 0;
+    if (reserved_pages_ + loading + next.reserved_pages > runner_.pages().capacity()) return;
+    if (prefixes_ && !prefixes_->ready(next.tokens, next.request.cache_salt, &next.disk_wait))
+      return;
     admit(waiting_.pop());
   }
 }
@@ -263,17 +324,19 @@ constexpr uint32_t kLeastFrontierStep = 8;
 
 void Engine::reuse_prefix(Active& a) {
   if (!prefixes_) return;
-  a.hit = prefixes_->restore(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
+  if (!a.wants_prompt_logprobs())
+    a.hit = prefixes_->tree().restore(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
   std::vector<uint32_t> wanted = a.request.frontiers;
   // Who repeats a prompt computes its last token again.
   if (wanted.empty()) wanted = {a.n_prompt - 1};
-  if (prefixes_->needs_snapshots() && options_.snapshot_interval > 0)
+  if (prefixes_->tree().needs_snapshots() && options_.snapshot_interval > 0)
     for (uint64_t at = options_.snapshot_interval; at < a.n_prompt;
          at += options_.snapshot_interval)
       wanted.push_back(static_cast<uint32_t>(at));
   std::ranges::sort(wanted);
   uint32_t last = a.hit.tokens;
   for (uint32_t at : wanted) {
+    at = at / piece_ * piece_;
     if (at >= a.n_prompt || at < last + kLeastFrontierStep) continue;
     a.frontiers.push_back(at);
     last = at;
@@ -285,13 +348,15 @@ void Engine::reuse_prefix(Active& a) {
 void Engine::keep_prefix(Active& a) {
   if (!prefixes_ || a.finished) return;
   const uint32_t computed = a.memory->computed();
-  const uint32_t interval = prefixes_->needs_snapshots() ? options_.snapshot_interval : 0;
+  // Rows of an answer came one by one; whoever reads them as a prompt computes other bits.
+  if (is_cut() && computed > a.n_prompt) return;
+  const uint32_t interval = prefixes_->tree().needs_snapshots() ? options_.snapshot_interval : 0;
   const bool reached = !a.frontiers.empty() && a.frontiers.back() == computed;
   if (reached) a.frontiers.pop_back();
   if (reached || (computed > a.n_prompt && interval > 0 && computed % interval == 0)) {
-    prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
+    prefixes_->tree().snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
   } else if (computed / runner_.memory_plan().page_tokens > a.published_pages) {
-    prefixes_->publish(a.tokens, a.request.cache_salt, *a.memory);
+    prefixes_->tree().publish(a.tokens, a.request.cache_salt, *a.memory);
   }
   a.published_pages = computed / runner_.memory_plan().page_tokens;
 }
@@ -299,9 +364,10 @@ void Engine::keep_prefix(Active& a) {
 // However short the answer: no step ends early for it. A prefix that cannot be kept is no failure
 // of the request.
 void Engine::keep_answer(Active& a) {
-  if (!prefixes_) return;
+  if (!prefixes_ || is_cut()) return;
   try {
-    prefixes_->snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
+    prefixes_->tree().snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
+    prefixes_->keep_on_disk(std::span(a.tokens).first(a.memory->computed()), a.request.cache_salt);
   } catch (const std::exception& e) {
     log_error("an answer's prefix was not kept: {}", e.what());
   }
@@ -314,44 +380,62 @@ std::span<uint32_t> Engine::mask_of(Active& a) {
   return a.request.constraint->fill_mask(a.mask) ? std::span(a.mask) : std::span<uint32_t>();
 }
 
-void Engine::run_step() {
+// A row of logits in a step, and what it is for.
+struct Engine::LogitsRow {
+  Active* a;
+  uint32_t next;  // place in a->tokens of the token behind the row
+  bool draws;     // it; else it is known, and its log-probability wanted
+};
+
+// For each active request.
+std::vector<uint32_t> Engine::rows_of_step() const {
   std::vector<uint32_t> remaining;
   for (const auto& a : active_) remaining.push_back(a->remaining());
   const auto decoding = static_cast<uint32_t>(std::ranges::count(remaining, 1u));
-  std::vector<uint32_t> rows =
-      schedule_rows(remaining, {model_.capacity.max_rows, pace_.rows(decoding, prefill_chunk_)});
-  uint32_t pages = 0;
+  const uint32_t chunk = std::max(piece_, pace_.rows(decoding, prefill_chunk_));
+  std::vector<uint32_t> rows = schedule_rows(remaining, {model_.capacity.max_rows, chunk, piece_});
+  uint32_t logits = prompt_logits_;
   for (size_t i = 0; i < active_.size(); ++i) {
-    Active& a = *active_[i];
-    if (!a.frontiers.empty())
-      rows[i] = std::min(rows[i], a.frontiers.back() - a.memory->computed());
-    pages += a.memory->pages_to_fill(rows[i]);
+    const Active& a = *active_[i];
+    const uint32_t computed = a.memory->computed();
+    if (!a.frontiers.empty()) rows[i] = std::min(rows[i], a.frontiers.back() - computed);
+    if (!a.wants_prompt_logprobs() || computed >= a.n_prompt) continue;
+    if (rows[i] > logits) rows[i] = logits / piece_ * piece_;
+    logits -= rows[i];
   }
+  return rows;
+}
+
+void Engine::run_step() {
+  const std::vector<uint32_t> rows = rows_of_step();
+  uint32_t pages = 0;
+  for (size_t i = 0; i < active_.size(); ++i) pages += active_[i]->memory->pages_to_fill(rows[i]);
   if (prefixes_) prefixes_->make_room(pages);
   std::vector<StepEntry> entries;
-  std::vector<Active*> drawing;
-  uint64_t prompt_rows = 0;
-  uint32_t decode_rows = 0;
+  std::vector<LogitsRow> logits;
+  uint32_t prompt_rows = 0, decode_rows = 0;
   for (size_t i = 0; i < active_.size(); ++i) {
     if (rows[i] == 0) continue;
     Active& a = *active_[i];
-    const bool last = rows[i] == remaining[i];
-    const bool draws = last && a.max_tokens > 0;
+    const uint32_t computed = a.memory->computed(), end = computed + rows[i];
+    const bool draws = end == a.tokens.size() && a.max_tokens > 0;
+    const bool every = computed < a.n_prompt && a.wants_prompt_logprobs();
     entries.push_back(
-        {&*a.memory, std::span(a.tokens).subspan(a.memory->computed(), rows[i]), draws});
-    if (a.memory->computed() < a.n_prompt)
-      prompt_rows += rows[i];
-    else
-      decode_rows += rows[i];
-    if (draws) drawing.push_back(&a);
+        {&*a.memory, std::span(a.tokens).subspan(computed, rows[i]), draws || every, every});
+    for (uint32_t next = computed + 1; every && next < end; ++next)
+      logits.push_back({&a, next, false});
+    if (draws || every) logits.push_back({&a, end, draws});
+    (computed < a.n_prompt ? prompt_rows : decode_rows) += rows[i];
   }
   const Clock::time_point begin = Clock::now();
   runner_.step(entries);
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  pace_.record(decode_rows, static_cast<uint32_t>(prompt_rows), seconds);
+  pace_.record(decode_rows, prompt_rows, seconds);
   for (const auto& a : active_) keep_prefix(*a);
 
-  const std::span<const int32_t> ids = draw(drawing);
+  const std::span<const int32_t> ids = draw(logits);
+  uint64_t drawn = 0;
+  for (size_t k = 0; k < logits.size(); ++k) drawn += logits[k].draws && ids[k] >= 0;
   {
     const std::lock_guard lock(wake_->mutex);
     ++stats_.steps;
@@ -360,12 +444,12 @@ void Engine::run_step() {
                                              : StepKind::kMixed;
     stats_.step_seconds[static_cast<size_t>(kind)].record(seconds);
     stats_.prompt_tokens += prompt_rows;
-    stats_.generated_tokens +=
-        static_cast<uint64_t>(std::ranges::count_if(ids, [](int32_t id) { return id >= 0; }));
+    stats_.generated_tokens += drawn;
     publish();
   }
-  for (size_t i = 0; i < drawing.size(); ++i)
-    guarded(*drawing[i], [&] { advance(*drawing[i], ids[i]); });
+  for (const auto& a : active_) guarded(*a, [&] { tell_prompt(*a); });
+  for (size_t k = 0; k < logits.size(); ++k)
+    if (logits[k].draws) guarded(*logits[k].a, [&] { advance(*logits[k].a, ids[k]); });
   for (const auto& a : active_)  // those that wanted their prompt read and no answer
     if (!a->finished && a->remaining() == 0) finish(*a, FinishReason::kLength);
   std::erase_if(active_, [](const auto& a) { return a->finished; });
@@ -383,19 +467,48 @@ void Engine::guarded(Active& a, Work work) {
   }
 }
 
-std::span<const int32_t> Engine::draw(std::span<Active* const> drawing) {
+std::span<const int32_t> Engine::draw(std::span<const LogitsRow> rows) {
   std::vector<kernel::SampleParams> params;
-  for (Active* a : drawing) {
-    std::span<uint32_t> mask;
-    guarded(*a, [&] { mask = mask_of(*a); });
-    params.push_back(a->sampler->next(a->tokens, a->n_prompt, mask));
-    if (a->request.sampling.top_logprobs >= 0) {
-      params.back().logprobs = &a->logprobs;
-      params.back().top_logprobs = a->request.sampling.top_logprobs;
+  const bool all_draw = std::ranges::all_of(rows, &LogitsRow::draws);
+  std::vector<kernel::RowLogprobs> of_prompts(all_draw ? 0 : rows.size());
+  for (size_t k = 0; k < rows.size(); ++k) {
+    Active& a = *rows[k].a;
+    const SamplingSettings& settings = a.request.sampling;
+    kernel::SampleParams p;
+    if (rows[k].draws) {
+      std::span<uint32_t> mask;
+      guarded(a, [&] { mask = mask_of(a); });
+      p = a.sampler->next(a.tokens, a.n_prompt, mask);
+      if (settings.top_logprobs >= 0) {
+        p.logprobs = &a.logprobs;
+        p.top_logprobs = settings.top_logprobs;
+      }
+    } else {
+      p.id_limit = settings.id_limit;
+      p.given = 0;
+      if (rows[k].next < a.n_prompt) {
+        p.given = a.tokens[rows[k].next];
+        p.logprobs = &of_prompts[k];
+        p.top_logprobs = settings.prompt_logprobs;
+      }
     }
+    params.push_back(p);
   }
   if (params.empty()) return {};
-  return runner_.sample(params);
+  const std::span<const int32_t> ids = runner_.sample(params);
+  for (size_t k = 0; k < rows.size(); ++k)
+    if (!rows[k].draws && rows[k].next < rows[k].a->n_prompt)
+      rows[k].a->prompt_logprobs.push_back(token_logprobs(ids[k], of_prompts[k]));
+  return ids;
+}
+
+// Once the whole prompt is read.
+void Engine::tell_prompt(Active& a) {
+  if (a.prompt_logprobs.empty() || a.memory->computed() < a.n_prompt) return;
+  Event event;
+  event.prompt_logprobs = std::exchange(a.prompt_logprobs, {});
+  event.usage = a.usage();
+  if (a.request.on_event) a.request.on_event(event);
 }
 
 void Engine::advance(Active& a, int32_t token) {

@@ -13,7 +13,7 @@
 
 #include "package/prepared.h"
 #include "runtime/active.h"
-#include "runtime/cache/prefix_tree.h"
+#include "runtime/cache/prefix_store.h"
 #include "runtime/engine_stats.h"
 #include "runtime/request.h"
 #include "runtime/scheduler.h"
@@ -30,7 +30,10 @@ struct EngineOptions {
   double prefill_slowdown = 2;        // of running answers while a prompt is read, at most
   bool prefix_reuse = true;           // keep what was computed for later requests
   uint32_t snapshot_interval = 1024;  // prompt tokens between snapshots of recurrent state
+  // Answers do not depend on what else runs or on what the cache holds (serving.md S8.5).
+  bool deterministic = false;
   std::chrono::milliseconds pending_timeout{30'000};  // 0: a request may wait for ever
+  std::optional<DiskTierOptions> disk;                // where prefixes outlive the engine
   std::optional<MemoryPlan> plan;  // made by plan_before_loading; absent: made now
 };
 
@@ -61,7 +64,7 @@ class Ticket {
 class Engine {
  public:
   // Prepares back end, pools and plans, then starts the engine thread. Errors: kDoesNotFit,
-  // kInvalid (plans, capacities that cannot serve).
+  // kInvalid (plans, capacities that cannot serve), those of DiskTier.
   Engine(package::PreparedModel model, const EngineOptions& options);
   ~Engine();
   Engine(const Engine&) = delete;
@@ -71,6 +74,8 @@ class Engine {
   const MemoryPlan& memory_plan() const { return runner_.memory_plan(); }
   uint32_t max_pending() const { return options_.max_pending; }
   uint32_t max_context() const { return runner_.memory_plan().max_context; }
+  // Whether requests may ask for the log-probabilities of their prompt's tokens.
+  bool has_prompt_logprobs() const { return prompt_logits_ > 0; }
   bool keeps_prefixes() const { return options_.prefix_reuse; }
   std::string_view device_name() { return runner_.backend().name(); }
 
@@ -104,11 +109,16 @@ class Engine {
   void publish();
   template <typename Work>
   void guarded(Active& a, Work work);
-  std::span<const int32_t> draw(std::span<Active* const> drawing);
+  struct LogitsRow;
+  std::vector<uint32_t> rows_of_step() const;
+  std::span<const int32_t> draw(std::span<const LogitsRow> rows);
+  void tell_prompt(Active& a);
   void advance(Active& a, int32_t token);
+  std::unique_ptr<DiskTier> open_disk();
   void reuse_prefix(Active& a);
   void keep_prefix(Active& a);
   void keep_answer(Active& a);
+  bool is_cut() const { return piece_ > 1; }
   void finish(Active& a, FinishReason reason, int32_t stop_id = -1, std::string error = {});
   void fail_all(const std::string& why);
   std::span<uint32_t> mask_of(Active& a);
@@ -118,12 +128,14 @@ class Engine {
   StepRunner runner_;
   uint32_t prefill_chunk_ = 0;
   PrefillPace pace_;
+  uint32_t prompt_logits_ = 0;  // rows of a step that prompts may ask for
+  uint32_t piece_ = 1;          // rows that a prompt is cut by, and frontiers lie at
 
   // Confined to the engine thread.
   WaitingQueue waiting_;
   std::vector<std::unique_ptr<Active>> active_;
   uint32_t reserved_pages_ = 0;
-  std::optional<PrefixTree> prefixes_;  // none: prefix_reuse is off
+  std::optional<PrefixStore> prefixes_;  // none: prefix_reuse is off
 
   // wake_->mutex guards what follows. No call to a request's gate, constraint or on_event is made
   // under it.

@@ -4,9 +4,11 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/histogram.h"
+#include "runtime/cache/disk_tier.h"
 #include "runtime/cache/prefix_tree.h"
 
 namespace flare::runtime {
@@ -42,7 +44,8 @@ struct EngineStats {
   uint32_t pages_cached = 0;                   // held by the prefix tree alone
   uint32_t rows_active = 0, rows_total = 0;    // continuation rows; snapshots are rows too
   PrefixTree::Stats prefixes;
-  bool queue_full = false;  // submit() would answer kQueueFull
+  std::optional<DiskTier::Stats> disk;  // none: no tier on disk
+  bool queue_full = false;              // submit() would answer kQueueFull
   bool failed = false;
 };
 

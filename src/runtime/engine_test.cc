@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/test_support.h"
 #include "runtime/test_support.h"
 
 namespace flare::runtime {
@@ -237,6 +238,55 @@ TEST(Engine, RecordsTheLogprobsOfEveryToken) {
       EXPECT_NEAR(record.top[1].second, unlikely, 1e-5);
     }
   }
+}
+
+// Of the prompt 3 4 9 10 11 … all but 9 follow their predecessor.
+TEST(Engine, RecordsTheLogprobsOfThePrompt) {
+  const auto likely = static_cast<float>(8 - std::log(std::exp(8.0) + 99));
+  const auto unlikely = static_cast<float>(0 - std::log(std::exp(8.0) + 99));
+  Ids prompt = {3, 4};
+  for (int32_t id : successors(8, 38)) prompt.push_back(id);
+  for (const uint32_t rows : {1u, 5u, 100u}) {
+    Engine engine(toy_model({.prompt_logits = rows}), kOptions);
+    EXPECT_TRUE(engine.has_prompt_logprobs());
+    for (const uint32_t max_tokens : {0u, 3u}) {
+      for (int others = 0; others < 3; ++others) {  // the later ones find the prompt cached
+        std::vector<TokenLogprobs> records;
+        int n_events = 0;
+        Request r = greedy(prompt, max_tokens);
+        r.sampling.prompt_logprobs = 2;
+        auto beside = start(engine, greedy({50}, 40));
+        auto answer = start(engine, std::move(r), nullptr, [&](const Event& e) {
+          n_events += !e.prompt_logprobs.empty();
+          EXPECT_TRUE(e.prompt_logprobs.empty() || (e.tokens.empty() && !e.finished));
+          if (!e.prompt_logprobs.empty()) records = e.prompt_logprobs;
+          EXPECT_TRUE(e.logprobs.empty());
+        });
+        EXPECT_EQ(answer.tokens(), successors(46, static_cast<int>(max_tokens)));
+        EXPECT_EQ(answer.wait().usage.cached_tokens, 0u);
+        EXPECT_EQ(answer.wait().usage.generated_tokens, max_tokens);
+        EXPECT_EQ(n_events, 1);
+        EXPECT_EQ(beside.tokens(), successors(50, 40));
+        ASSERT_EQ(records.size(), prompt.size() - 1);
+        for (size_t i = 0; i < records.size(); ++i) {
+          EXPECT_EQ(records[i].id, prompt[i + 1]);
+          EXPECT_NEAR(records[i].logprob, i == 1 ? unlikely : likely, 1e-5) << i;
+          ASSERT_EQ(records[i].top.size(), 2u);
+          EXPECT_EQ(records[i].top[0].first, prompt[i] + 1);
+        }
+      }
+    }
+    expect_nothing_left(engine);
+    EXPECT_EQ(engine.stats().generated_tokens, 3 * (3u + 2 * 40u));
+  }
+}
+
+TEST(Engine, RefusesLogprobsOfPromptsThatItHasNoRowsFor) {
+  Engine engine(toy_model(), kOptions);
+  EXPECT_FALSE(engine.has_prompt_logprobs());
+  Request r = greedy({3}, 1);
+  r.sampling.prompt_logprobs = 0;
+  EXPECT_THROW(engine.submit(std::move(r), nullptr), Error);
 }
 
 TEST(Engine, EndsAtAStopIdWithoutShowingIt) {
@@ -801,6 +851,34 @@ TEST(Engine, TellsWhatItsPagesRowsAndStepsAreFor) {
   // Each answer's first token comes with its prompt, and the two others with steps of their own.
   EXPECT_EQ(after.step_seconds[static_cast<size_t>(StepKind::kDecode)].count(), 4u);
   EXPECT_EQ(after.step_seconds[static_cast<size_t>(StepKind::kMixed)].count(), 0u);
+}
+
+TEST(Engine, WhatOneEngineReadTheNextFindsOnDisk) {
+  const TemporaryFolder folder;
+  EngineOptions options = kOptions;
+  options.memory.snapshots = 16;
+  options.disk = {folder / "cache", 1 << 20};
+  const Ids prompt = successors(5, 30);
+  for (int round = 0; round < 3; ++round) {
+    const uint32_t known = round == 0 ? 0 : 29;
+    Engine engine(toy_model(), options);
+    std::vector<Recorder> answers;
+    for (int i = 0; i < 3; ++i) answers.push_back(start(engine, greedy(prompt, 3)));
+    for (Recorder& answer : answers) {
+      EXPECT_EQ(answer.tokens(), successors(35, 3));
+      EXPECT_GE(answer.wait().usage.cached_tokens, known);
+    }
+    Request salted = greedy(prompt, 3);
+    salted.cache_salt = "of round " + std::to_string(round);
+    EXPECT_EQ(start(engine, std::move(salted)).wait().usage.cached_tokens, 0u);
+    expect_nothing_left(engine);
+    engine.stop();
+    EXPECT_FALSE(engine.stats().disk->off);
+    EXPECT_GT(engine.stats().disk->pages, 0u);
+  }
+  // Another model has entries of its own.
+  Engine other(toy_model({.sharpness = 7}), options);
+  EXPECT_EQ(start(other, greedy(prompt, 3)).wait().usage.cached_tokens, 0u);
 }
 
 TEST(Engine, KeepsNoPrefixesWhereItShallNot) {

@@ -50,6 +50,7 @@ MemoryPlan plan_memory(const package::PreparedModel& model, uint64_t scratch_byt
   plan.weights = rank.weight_bytes;
   plan.scratch = scratch_bytes;
   plan.io = io_bytes(model);
+  if (wishes.disk_tier) plan.io += std::max(rank.row.bytes, rank.page.bytes);
   plan.row_bytes = rank.row.bytes;
   plan.page_bytes = rank.page.bytes;
   plan.page_tokens = rank.page.tokens;

@@ -15,6 +15,7 @@ struct MemoryWishes {
   bool concurrency_given = false;       // capacity.max_concurrency likewise
   std::optional<uint64_t> limit_bytes;  // upper bound for everything below
   uint32_t snapshots = 0;               // copies of rows for the prefix tree, if they fit
+  bool disk_tier = false;               // prefixes are written to disk, by way of a buffer
 };
 
 struct MemoryPlan {

@@ -57,6 +57,9 @@ struct SamplingSettings {
   // Records for the tokens of the answer: −1 none, 0 each token's own log-probability, 1..20 that
   // many of the likeliest ids too.
   int32_t top_logprobs = -1;
+  // The same for the tokens of the prompt, if the engine has it (Engine::has_prompt_logprobs): each
+  // under the raw distribution behind the ones before it.
+  int32_t prompt_logprobs = -1;
 };
 
 // Natural logarithms of the raw distribution that a token was drawn from: before bias, bans, mask,
@@ -119,6 +122,9 @@ struct Event {
   // If asked for, one record for each of `tokens`, in their order; else empty. A token that the
   // gate did not keep, and the stop id that ended an answer, have none.
   std::vector<TokenLogprobs> logprobs;
+  // If asked for, once, in an event before any token: a record for every token of the prompt but
+  // the first, which nothing precedes. Such a request reads nothing from the prefix cache (S8.9).
+  std::vector<TokenLogprobs> prompt_logprobs;
   std::optional<FinishReason> finished;  // set in the last event
   int32_t stop_id = -1;                  // kStopId: the id, which is not among `tokens`
   Usage usage;                           // so far, as the timings

@@ -21,11 +21,15 @@ std::vector<uint32_t> schedule_rows(std::span<const uint32_t> remaining,
   if (prompts.empty()) return rows;
   uint32_t chunk = std::min(left, limits.prefill_chunk);
   const auto give = [&](size_t i, uint32_t most) {
-    const uint32_t n = std::min(remaining[i] - rows[i], most);
-    rows[i] += n;
-    chunk -= n;
+    const uint32_t before = rows[i], all = remaining[i];
+    rows[i] = std::min(all, before + most);
+    if (all >= limits.piece)
+      rows[i] = rows[i] / limits.piece * limits.piece;
+    else if (rows[i] < all)
+      rows[i] = before;
+    chunk -= rows[i] - before;
   };
-  give(prompts.front(), (chunk + 1) / 2);
+  give(prompts.front(), std::max(std::min(limits.piece, chunk), (chunk + 1) / 2));
   std::stable_sort(prompts.begin() + 1, prompts.end(),
                    [&](size_t a, size_t b) { return remaining[a] < remaining[b]; });
   for (size_t k = 1; k < prompts.size(); ++k) give(prompts[k], chunk);

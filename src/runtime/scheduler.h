@@ -11,14 +11,18 @@ namespace flare::runtime {
 
 struct ScheduleLimits {
   uint32_t max_rows = 0;       // in one step
-  uint32_t prefill_chunk = 0;  // prompt rows in one step, over all sequences
+  uint32_t prefill_chunk = 0;  // prompt rows in one step, over all sequences; >= piece
+  // Prompts are cut at multiples of this many rows from their beginning alone, so that their bits
+  // do not depend on what else runs: the rows given are a multiple of it, or what is left of a
+  // prompt if that is less.
+  uint32_t piece = 1;
 };
 
 // remaining[i]: rows that sequence i has yet to compute (1 while decoding, more while its prompt is
 // read), in order of arrival. Returns the rows each sequence runs in this step, 0 for none. Decode
 // rows come first, so a running answer never waits for a prompt. Of what is left for prompts the
-// one that came first has half, so that it ends; the others follow by what they lack, the shortest
-// first, so that a short prompt does not wait behind a long one.
+// one that came first has half, a piece at least, so that it ends; the others follow by what they
+// lack, the shortest first, so that a short prompt does not wait behind a long one.
 std::vector<uint32_t> schedule_rows(std::span<const uint32_t> remaining,
                                     const ScheduleLimits& limits);
 

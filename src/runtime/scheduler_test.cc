@@ -11,6 +11,32 @@ namespace {
 
 using Rows = std::vector<uint32_t>;
 
+// Each gets whole pieces, or its whole tail, or nothing.
+TEST(ScheduleRows, PiecesAreNeverCut) {
+  const auto rows = [](const Rows& remaining, uint32_t chunk) {
+    return schedule_rows(remaining, {10000, chunk, 64});
+  };
+  EXPECT_EQ(rows({300}, 512), (Rows{256}));
+  EXPECT_EQ(rows({44}, 512), (Rows{44}));
+  EXPECT_EQ(rows({64}, 64), (Rows{64}));
+  EXPECT_EQ(rows({300}, 100), (Rows{64}));
+  EXPECT_EQ(rows({300, 1, 300}, 64), (Rows{64, 1, 0}));
+  EXPECT_EQ(rows({300, 40, 130}, 200), (Rows{64, 40, 64}));
+  EXPECT_EQ(rows({300, 50, 60}, 150), (Rows{64, 50, 0}));
+  EXPECT_EQ(rows({20, 500}, 64), (Rows{20, 0}));
+  EXPECT_EQ(rows({20, 500}, 84), (Rows{20, 64}));
+  // Whatever is asked, the first gets on, and nobody gets a part of a piece.
+  for (uint32_t a = 2; a < 200; a += 7)
+    for (uint32_t b = 2; b < 200; b += 11)
+      for (uint32_t chunk = 64; chunk < 300; chunk += 13) {
+        const Rows got = rows({a, 1, b}, chunk);
+        EXPECT_GT(got[0], 0u);
+        EXPECT_LE(got[0] + got[2], chunk);
+        for (const auto& [all, n] : {std::pair(a, got[0]), std::pair(b, got[2])})
+          EXPECT_TRUE(all < 64 ? n == 0 || n == all : n % 64 == 0 && n <= all) << all << " " << n;
+      }
+}
+
 TEST(Scheduler, RunsEveryAnswerBeforeAnyPrompt) {
   EXPECT_EQ(schedule_rows(Rows{100, 1, 50, 1}, {10, 64}), (Rows{4, 1, 4, 1}));
   EXPECT_EQ(schedule_rows(Rows{100, 1, 1, 1}, {3, 64}), (Rows{0, 1, 1, 1}));

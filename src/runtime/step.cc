@@ -115,7 +115,8 @@ void StepRunner::fill_inputs(std::span<const StepEntry> entries) {
       token_ids_[t] = e.tokens[i];
       row_sequence_[t] = b;
       for (int axis = 0; axis < 3; ++axis) positions_[axis * n_rows + t] = past + i;
-      if (!e.wants_logits || (!options_.all_logits && i < n - 1)) continue;
+      const bool every = options_.all_logits || e.of_every_row;
+      if (!e.wants_logits || (!every && i < n - 1)) continue;
       FLARE_ASSERT(static_cast<size_t>(l) < logits_rows_.size());
       logits_rows_[l++] = t;
     }

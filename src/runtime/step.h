@@ -19,6 +19,7 @@ struct StepEntry {
   SequenceMemory* memory = nullptr;
   std::span<const int32_t> tokens;
   bool wants_logits = false;  // of the last row; with all_logits of every row
+  bool of_every_row = false;  // wants_logits means every row
 };
 
 // Owns a rank's back end, pools, plan instances and step buffers. Confined to the engine thread.

@@ -14,6 +14,7 @@ struct ToyShape {
   uint32_t max_context = 64;
   uint32_t max_concurrency = 4;
   uint32_t prefill_chunk = 16;
+  uint32_t prompt_logits = 0;  // logits rows besides one for each request
   uint32_t page_tokens = 8;
   uint64_t page_bytes = 256;  // 0: no paged state at all
   float sharpness = 8;        // logit of the greedy id; every other id has 0
@@ -80,6 +81,7 @@ inline package::PreparedModel toy_model(const ToyShape& shape = {}) {
 
   const auto rows = static_cast<int32_t>(model.capacity.max_rows);
   const auto sequences = static_cast<int32_t>(shape.max_concurrency);
+  const auto n_logits = sequences + static_cast<int32_t>(shape.prompt_logits);
   const auto weight = [v](uint32_t index) {
     return Operand{Space::kWeight, DType::kU8, Extent::kOne, index, 0, v, v};
   };
@@ -89,8 +91,8 @@ inline package::PreparedModel toy_model(const ToyShape& shape = {}) {
   const Operand logits = io_operand(Io::kLogits, DType::kF32, Extent::kLogits, v);
   graph::Plan step;
   step.role = "text.step";
-  step.capacity = {rows, sequences, sequences};
-  step.arena_bytes = behind + static_cast<uint64_t>(sequences) * v * sizeof(float);
+  step.capacity = {rows, sequences, n_logits};
+  step.arena_bytes = behind + static_cast<uint64_t>(n_logits) * v * sizeof(float);
   append_launch(step, kernel::KernelId::kEmbed,
                 {io_operand(Io::kTokenIds, DType::kI32, Extent::kRows), weight(0), embedded},
                 {graph::real(1)});

@@ -172,6 +172,34 @@ class Generate(unittest.TestCase):
             with self.subTest(lost):
                 self.assertEqual(shell(lost).returncode, 3)
 
+    def test_sampling_flags_are_the_fields_of_a_request(self):
+        for flag, value, expected in (("--top-p", "1.5", "0..1"), ("--typical-p", "-1", "0..1"),
+                                      ("--top-k", "1.5", "integer"), ("--dry-base", "0.5", "1..100"),
+                                      ("--repeat-last-n", "-2", "-1.."), ("--xtc-threshold", "2", "0..1"),
+                                      ("--min-tokens", "-1", "0..")):
+            done = flare("generate", "--prompt", "a", f"{flag}={value}")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(flag, done.stderr)
+            self.assertIn(expected, done.stderr)
+        free = flare("generate", "--prompt", "Hello!", *GREEDY).stdout
+        for flags in (("--top-k", "1"), ("--min-p", "1", "--top-k", "0"), ("--top-n-sigma", "1e-6", "--top-k", "0")):
+            self.assertEqual(flare("generate", "--prompt", "Hello!", "--temperature", "2", "--top-p", "1", *flags).stdout,
+                             free)
+        self.assertNotEqual(flare("generate", "--prompt", "Hello!", *GREEDY, "--repetition-penalty", "9",
+                                  "--repeat-last-n=-1").stdout, free)
+
+    def test_logprobs_are_those_of_the_tokens(self):
+        done = flare("--json", "generate", "--prompt", "Hello!", *GREEDY, "--logprobs", "2")
+        result = json.loads(done.stdout)["result"]
+        self.assertEqual([e["id"] for e in result["logprobs"]], result["ids"])
+        for entry in result["logprobs"]:
+            self.assertLessEqual(entry["logprob"], 0)
+            self.assertEqual([e["logprob"] for e in entry["top"]],
+                             sorted((e["logprob"] for e in entry["top"]), reverse=True))
+            self.assertEqual(entry["top"][0]["id"], entry["id"])
+            self.assertEqual(len(entry["top"]), 2)
+        self.assertEqual(flare("generate", "--prompt", "a", "--logprobs", "2").returncode, 2)
+
     def test_help_is_there_for_every_command(self):
         for command in ("run", "chat", "generate"):
             done = flare(command, "--help")

@@ -162,6 +162,47 @@ class WithoutKeys(unittest.TestCase):
                     self.assertEqual(set(answer["error"]), {"message", "type", "param", "code"})
 
 
+    def chat(self, messages, **fields):
+        return self.server.request("POST", "/v1/chat/completions", dict(CHAT, messages=messages, **fields))
+
+    def refusal(self, messages):
+        status, _, body = self.chat(messages)
+        return status, body["error"]["code"]
+
+    def test_B024_deep_json_ends_its_request_alone(self):
+        deep = b"[" * 100_000
+        for body in (deep, b'{"messages":' + deep, b'{"messages":' + deep + b"]" * 100_000 + b"}",
+                     b'{"a":' * 100_000 + b"1" + b"}" * 100_000):
+            status, _, answer = self.server.request("POST", "/v1/chat/completions", body, JSON)
+            self.assertEqual((status, answer["error"]["code"]), (400, "invalid_json"))
+        self.assertEqual(self.chat(USER)[0], 200)
+
+    def test_B082_a_text_model_has_no_eyes(self):
+        # A pixel, what is none, a remote one: nothing of them is looked at or fetched (S11.5).
+        for url in ("data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9aw"
+                    "AAAABJRU5ErkJggg==", "data:image/png;base64,!", "https://127.0.0.1:1/picture.png"):
+            part = {"type": "image_url", "image_url": {"url": url}}
+            self.assertEqual(self.refusal([{"role": "user", "content": [{"type": "text", "text": "?"}, part]}]),
+                             (400, "vision_unavailable"))
+
+    def test_B065_an_image_in_a_tool_result_is_left_out(self):
+        messages = USER + [
+            {"role": "assistant", "tool_calls": [{"id": "c", "type": "function",
+                                                  "function": {"name": "read", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "c", "content": [
+                {"type": "text", "text": "seen "}, {"type": "image_url", "image_url": {"url": "data:,"}}]}]
+        status, _, body = self.server.request("POST", "/apply-template", {"messages": messages})
+        self.assertEqual(status, 200, body)
+        self.assertIn("seen [image omitted: no vision]", body["prompt"])
+        self.assertEqual(self.chat(messages)[0], 200)
+
+    def test_B081_a_data_url_beyond_the_limit_is_no_image_but_a_body(self):
+        url = "data:image/png;base64," + "A" * (2 << 20)
+        status, _, body = self.chat([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}])
+        self.assertEqual((status, body["error"]["code"]), (413, "body_too_large"))
+        self.assertNotIn("AAAAAAAA", "\n".join(self.server.lines) + json.dumps(body))
+
+
 class Start(unittest.TestCase):
     def refused(self, *flags):
         done = subprocess.run([FLARE, "run", "--port", "0", *flags], capture_output=True, text=True,

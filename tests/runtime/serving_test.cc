@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <random>
 
+#include "base/error.h"
 #include "prepare/prepare.h"
 #include "runtime/engine.h"
 #include "runtime/forward.h"
@@ -306,6 +307,138 @@ TEST(Serving, B016_B078_AnEditReadsTheChangedTailAndOneSnapshotIntervalAtMost) {
   }
   expect_nothing_left(engine);
 }
+
+// Against the logits of the parity tool's way through the model, which has no engine.
+TEST(Serving, LogprobsOfAPromptAreTheSoftmaxOfItsRows) {
+  const Ids prompt = some_tokens(150, 50);
+  const auto whole = prepared(true, 256, 1, 150, /*all_logits=*/true);
+  runtime::StepRunner runner(whole, {{2, choose_isa("")}, {}, true});
+  const std::vector<float> logits = runtime::forward(runner, whole, prompt, 150).logits;
+  const size_t vocabulary = logits.size() / prompt.size();
+  prepare::PrepareOptions options;
+  options.exact = true;
+  options.max_context = 256;
+  options.max_concurrency = 3;
+  options.prefill_chunk = 128;
+  options.prompt_logits = 40;
+  runtime::Engine engine(prepare::prepare(prepare::open_source(kNano, "", 2), options),
+                         engine_options());
+  test::Pending beside(engine, request(some_tokens(60, 51), 30, 0));
+  auto asked = request(prompt, 4, 0);
+  asked.sampling.prompt_logprobs = 5;
+  const test::Answer answer = test::collect(engine, std::move(asked));
+  EXPECT_EQ(beside.wait().tokens.size(), 30u);
+  EXPECT_EQ(answer.tokens.size(), 4u);
+  ASSERT_EQ(answer.prompt_logprobs.size(), prompt.size() - 1);
+  for (size_t i = 0; i + 1 < prompt.size(); ++i) {
+    const std::span<const float> row(logits.data() + i * vocabulary, vocabulary);
+    double sum = 0;
+    for (const float l : row) sum += std::exp(static_cast<double>(l));
+    const auto logprob = [&](int32_t id) { return row[static_cast<size_t>(id)] - std::log(sum); };
+    const runtime::TokenLogprobs& record = answer.prompt_logprobs[i];
+    EXPECT_EQ(record.id, prompt[i + 1]);
+    // Chunks of other lengths: see kChunkRms.
+    EXPECT_NEAR(record.logprob, logprob(record.id), 1e-3) << i;
+    ASSERT_EQ(record.top.size(), 5u);
+    EXPECT_NEAR(record.top[0].second, *std::ranges::max_element(row) - std::log(sum), 1e-3) << i;
+    for (const auto& [id, value] : record.top) EXPECT_NEAR(value, logprob(id), 1e-3) << i;
+  }
+  expect_nothing_left(engine);
+}
+
+// A folder's model with keys and values, kernels and activations as they are served.
+package::PreparedModel served(const fs::path& folder, uint32_t max_concurrency,
+                              uint32_t prefill_chunk) {
+  prepare::PrepareOptions options;
+  options.max_context = 448;
+  options.max_concurrency = max_concurrency;
+  options.prefill_chunk = prefill_chunk;
+  return prepare::prepare(prepare::open_source(folder, "", 2), options);
+}
+
+runtime::EngineOptions deterministic(bool prefix_reuse) {
+  runtime::EngineOptions options = engine_options();
+  options.deterministic = true;
+  options.prefix_reuse = prefix_reuse;
+  options.memory.snapshots = prefix_reuse ? 64 : 0;
+  options.snapshot_interval = 100;
+  return options;
+}
+
+// Log-probabilities to the bit: a token alone would hide most of what differs.
+class Deterministic : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(folder())) GTEST_SKIP() << folder() << " is absent";
+  }
+  static fs::path folder() { return fs::path(FLARE_SOURCE_DIR) / GetParam(); }
+
+  struct Asked {
+    Ids prompt;
+    float temperature = 0;
+    uint64_t seed = 0;
+  };
+  static runtime::Request request_of(const Asked& asked) {
+    runtime::Request r = request(asked.prompt, 20, asked.temperature, asked.seed);
+    r.sampling.top_logprobs = 0;
+    return r;
+  }
+  static void expect_same(const test::Answer& got, const test::Answer& want,
+                          const std::string& what) {
+    EXPECT_EQ(got.tokens, want.tokens) << what;
+    EXPECT_EQ(got.logprobs, want.logprobs) << what;
+  }
+};
+
+TEST_P(Deterministic, B041_AnswersAreTheSameColdWarmAloneAndInABatch) {
+  runtime::Engine cold(served(folder(), 1, 256), deterministic(false));
+  const auto vocabulary = static_cast<int32_t>(cold.model().vocab_size);
+  Ids base = some_tokens(300, 40);
+  for (int32_t& id : base) id %= vocabulary;
+  std::vector<Asked> asked;
+  for (const size_t n : {5u, 20u, 63u, 64u, 65u, 100u, 128u, 130u, 193u, 257u, 300u}) {
+    Asked a{Ids(base.begin(), base.begin() + static_cast<ptrdiff_t>(n)), 0, n};
+    if (n % 3 == 1) a.prompt.back() = (a.prompt.back() + 1) % vocabulary;
+    if (n % 2 == 1) a.temperature = 0.7f;
+    asked.push_back(std::move(a));
+  }
+  std::vector<test::Answer> want;
+  for (const Asked& a : asked) want.push_back(test::collect(cold, request_of(a)));
+  // The next turns of some of them.
+  for (size_t i = 2; i < 9; i += 2) {
+    Asked next = asked[i];
+    next.prompt.insert(next.prompt.end(), want[i].tokens.begin(), want[i].tokens.end());
+    for (int32_t id : some_tokens(30, static_cast<uint32_t>(i)))
+      next.prompt.push_back(id % vocabulary);
+    want.push_back(test::collect(cold, request_of(next)));
+    asked.push_back(std::move(next));
+  }
+  std::mt19937 random(41);
+  for (const uint32_t chunk : {64u, 192u}) {
+    runtime::Engine warm(served(folder(), 5, chunk), deterministic(true));
+    uint64_t reused = 0;
+    for (int round = 0; round < 3; ++round) {
+      std::vector<size_t> order(asked.size());
+      for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+      std::ranges::shuffle(order, random);
+      std::vector<std::pair<size_t, test::Pending>> pending;
+      for (size_t i : order) pending.emplace_back(i, test::Pending(warm, request_of(asked[i])));
+      for (auto& [i, p] : pending) {
+        const test::Answer got = p.wait();
+        reused += got.usage.cached_tokens;
+        expect_same(got, want[i],
+                    fmt::format("chunk {} round {} request {} of {} tokens, {} cached", chunk,
+                                round, i, asked[i].prompt.size(), got.usage.cached_tokens));
+      }
+    }
+    EXPECT_GT(reused, 1000u);
+    expect_nothing_left(warm);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Deterministic,
+                         testing::Values("models/nano", "../shared/data/goldens/models/qwen3_5",
+                                         "../shared/data/goldens/models/qwen3"));
 
 }  // namespace
 }  // namespace flare

@@ -13,6 +13,8 @@ namespace flare::test {
 
 struct Answer {
   std::vector<int32_t> tokens;
+  std::vector<float> logprobs;  // of the tokens, if asked for
+  std::vector<runtime::TokenLogprobs> prompt_logprobs;
   runtime::FinishReason finished = runtime::FinishReason::kFailed;
   runtime::Usage usage;
   std::string error;
@@ -27,6 +29,9 @@ class Pending {
       const std::lock_guard lock(state->mutex);
       state->answer.tokens.insert(state->answer.tokens.end(), event.tokens.begin(),
                                   event.tokens.end());
+      for (const runtime::TokenLogprobs& record : event.logprobs)
+        state->answer.logprobs.push_back(record.logprob);
+      if (!event.prompt_logprobs.empty()) state->answer.prompt_logprobs = event.prompt_logprobs;
       if (!event.finished) return;
       state->answer.finished = *event.finished;
       state->answer.usage = event.usage;

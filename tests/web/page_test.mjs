@@ -181,7 +181,7 @@ test("a conversation: questions, versions, edits, branches", async t => {
   await greedy(page);
   await ask(page, "What is the capital of Italy?");
   assert.deepEqual(await answers(page), ["The capital of Italy is Rome."]);
-  assert.match(await page.locator(".stats").last().innerText(), /^\d+ tokens · [\d,.]+ tok\/s · first after \d+ ms · \d+ prompt tokens, \d+ cached$/);
+  assert.match(await page.locator(".stats").last().innerText(), /^\d+ tokens · [\d,.]+ tok\/s · first after [\d.]+ m?s · \d+ prompt tokens, \d+ cached$/);
   assert.equal(await page.locator("#title").innerText(), "What is the capital of Italy?");
   await ask(page, "Who are you?");
   assert.equal(stage.chats.at(-1).messages.length, 3);
@@ -480,6 +480,32 @@ test("a key is asked for, and kept for the tab alone", async t => {
   await other.locator("#key-dialog").waitFor();
   await button(other, "Not now").click();
   assert.match(await other.locator("#notice").innerText(), /asks for a key/);
+});
+
+test("a server with keys serves the page without one, and answers with one", async t => {
+  const behind = await Stage.open(process.env.FLARE_KEY_URL);
+  t.after(() => behind.close());
+  assert.equal((await fetch(behind.url + "props")).status, 401);
+  const context = await browser.newContext(DESKTOP);
+  contexts.push(context);
+  const page = await context.newPage();
+  await page.goto(behind.url);
+  await page.locator("#key-dialog").waitFor();
+  await page.fill("#key", process.env.FLARE_KEY);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#state[data-state=ready]");
+  await greedy(page);
+  await ask(page, "What is the capital of Italy?");
+  assert.deepEqual(await answers(page), ["The capital of Italy is Rome."]);
+});
+
+test("--no-web takes the page away", async () => {
+  for (const path of ["/", "/web/page.js"]) {
+    const response = await fetch(process.env.FLARE_NO_WEB_URL + path);
+    assert.equal(response.status, 404);
+    assert.equal((await response.json()).error.code, "not_found");
+  }
+  assert.equal((await fetch(process.env.FLARE_NO_WEB_URL + "/props")).status, 200);
 });
 
 test("errors are said in words, with what can be done", async t => {

@@ -29,13 +29,13 @@ bool begins_with(std::span<const int32_t> tokens, std::span<const int32_t> begin
   return common_prefix(tokens, beginning) == beginning.size();
 }
 
+}  // namespace
+
 bool has_recurrent_state(const package::Rank& rank) {
   return std::ranges::any_of(rank.row.fields, [](const package::RowField& f) {
     return f.kind != package::RowField::Kind::kPartialPage;
   });
 }
-
-}  // namespace
 
 PrefixTree::PrefixTree(const package::Rank& rank, BlockPool& pages, BlockPool& rows,
                        uint32_t max_snapshots, std::function<Clock::time_point()> now)

@@ -21,6 +21,9 @@
 
 namespace flare::runtime {
 
+// Whether a full page alone is no frontier of such a model.
+bool has_recurrent_state(const package::Rank& rank);
+
 // A tree of full pages, each under the page before it; the root's children differ by salt too.
 // Identity is the token ids and the salt, compared in full; hashes only shorten the search. What
 // lies in a sequence's continuation row at some frontier (recurrent state, the open page) is kept
@@ -85,7 +88,7 @@ class PrefixTree {
   // Calls `visit` for every depth whose page agrees with `tokens`, from the root, which has no page
   // (null), to the deepest; `snapshots` are those whose tail agrees too.
   using Visitor = std::function<void(std::span<const int32_t> page_tokens, std::byte* page,
-                                     std::span<const SnapshotView> snapshots)>;
+                                     std::span<SnapshotView> snapshots)>;
   void visit(std::span<const int32_t> tokens, std::string_view salt, const Visitor& visitor);
   // A row for a snapshot that someone else fills, reference count 1; null if none can be had. It
   // counts as a snapshot until insert() or return_row() takes it.

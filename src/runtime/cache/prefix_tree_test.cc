@@ -3,40 +3,20 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <numeric>
 #include <random>
 
 #include "base/test_support.h"
 #include "kernel/backend.h"
+#include "runtime/cache/test_support.h"
 
 namespace flare::runtime {
 namespace {
 
-using Ids = std::vector<int32_t>;
-constexpr uint32_t kTokens = 16;  // of a page
-
-// The state behind a token is a hash of all tokens so far, and a page holds its low byte.
-uint64_t next_state(uint64_t state, int32_t token) {
-  state ^= static_cast<uint64_t>(token) + 0x9e3779b97f4a7c15u + (state << 6) + (state >> 2);
-  return state * 0xff51afd7ed558ccdu;
-}
-uint64_t state_behind(std::span<const int32_t> tokens) {
-  uint64_t state = 0;
-  for (int32_t t : tokens) state = next_state(state, t);
-  return state;
-}
-
-package::Rank make_rank(bool is_recurrent) {
-  using Kind = package::RowField::Kind;
-  package::Rank r;
-  r.page = {kTokens, kTokens, {}};
-  r.row.bytes = 64 + kTokens;
-  r.row.partial_page = 64;
-  if (is_recurrent) r.row.fields.push_back({"state", Kind::kRecurrent, 0, 64, graph::DType::kF32});
-  r.row.fields.push_back({"partial_page", Kind::kPartialPage, 64, kTokens, graph::DType::kU8});
-  return r;
-}
+using test::compute_rows;
+using test::counting;
+using test::Ids;
+using test::kTokens;
 
 class PrefixTrees : public ::testing::TestWithParam<bool> {
  protected:
@@ -47,36 +27,12 @@ class PrefixTrees : public ::testing::TestWithParam<bool> {
   }
   SequenceMemory sequence() { return SequenceMemory(rank_, *rows_, *pages_); }
 
-  // Computes tokens up to `end` as a model would: from the state it finds.
   void compute(SequenceMemory& memory, const Ids& tokens, uint32_t end) {
-    const uint32_t n = end - memory.computed();
-    tree_->make_room(memory.pages_to_fill(n));
-    memory.prepare_rows(n);
-    uint64_t state = recurrent_ ? 0 : state_behind(std::span(tokens).first(memory.computed()));
-    if (recurrent_) std::memcpy(&state, memory.row(), sizeof state);
-    for (uint32_t t = memory.computed(); t < end; ++t) {
-      state = next_state(state, tokens[t]);
-      memory.page_table()[t / kTokens][t % kTokens] = static_cast<std::byte>(state);
-    }
-    if (recurrent_) std::memcpy(memory.row(), &state, sizeof state);
-    memory.commit_rows(n);
+    tree_->make_room(memory.pages_to_fill(end - memory.computed()));
+    compute_rows(rank_, memory, tokens, end);
   }
-
-  // Everything that the sequence holds is what its tokens make.
   void expect_whole(SequenceMemory& memory, const Ids& tokens) {
-    memory.prepare_rows(0);
-    uint64_t state = 0;
-    const uint32_t n_full = memory.computed() / kTokens;
-    for (uint32_t t = 0; t < memory.computed(); ++t) {
-      state = next_state(state, tokens[t]);
-      const std::byte* page = t / kTokens < n_full ? memory.page_table()[t / kTokens]
-                                                   : memory.row() + *rank_.row.partial_page;
-      ASSERT_EQ(page[t % kTokens], static_cast<std::byte>(state)) << "token " << t;
-    }
-    if (!recurrent_) return;
-    uint64_t stored = 0;
-    std::memcpy(&stored, memory.row(), sizeof stored);
-    ASSERT_EQ(stored, memory.computed() == 0 ? 0 : state);
+    ASSERT_EQ(test::first_wrong_token(rank_, memory, tokens), -1);
   }
 
   // Computes a prompt, keeps its last frontier but one, and says what of it was there.
@@ -93,17 +49,11 @@ class PrefixTrees : public ::testing::TestWithParam<bool> {
 
   PrefixTree::Clock::time_point now_;
   const bool recurrent_ = GetParam();
-  const package::Rank rank_ = make_rank(recurrent_);
+  const package::Rank rank_ = test::make_rank(recurrent_);
   std::unique_ptr<kernel::Backend> backend_ = kernel::make_cpu_backend({.threads = 1});
   std::optional<BlockPool> rows_, pages_;
   std::optional<PrefixTree> tree_;
 };
-
-Ids counting(int32_t from, int n) {
-  Ids ids;
-  for (int i = 0; i < n; ++i) ids.push_back(from + i);
-  return ids;
-}
 
 TEST_P(PrefixTrees, GoOnFromTheFurthestFrontier) {
   make(64, 8);

@@ -86,10 +86,16 @@ struct Hooks {
 };
 
 struct Options {
+  bool tcp = true;  // listen on host and port
   std::string host = "127.0.0.1";
-  uint16_t port = 8000;  // 0: any free one
-  int workers = 2;       // threads for handlers
+  uint16_t port = 8000;         // 0: any free one
+  std::string unix_path;        // listen there too; empty: no
+  std::vector<int> inherited;   // sockets that a service manager opened; no others then
+  std::string tls_certificate;  // PEM file; empty: no encryption
+  std::string tls_key;          // PEM file
+  int workers = 2;              // threads for handlers
   uint64_t max_body_bytes = uint64_t{64} << 20;
+  uint64_t max_bodies_bytes = uint64_t{1} << 30;  // of all requests that wait for their handler
   uint32_t max_header_bytes = 32 << 10;
   uint32_t max_connections = 1024;
   int idle_seconds = 75;    // keep-alive without a request
@@ -102,13 +108,26 @@ struct Options {
   int stall_seconds = 30;                         // a write without progress
 };
 
+// Whether the options listen on loopback addresses and paths alone.
+bool is_local_only(const Options& options);
+// Whether they listen on any network address, loopback included.
+bool listens_on_network(const Options& options);
+
+class TlsContext;
+
 // Listens from construction. Exchanges must not be used after the server is gone: stop what answers
-// them first. Errors: kUsage (address), kNetwork (bind).
+// them first. With TLS the process must ignore SIGPIPE. Errors: kUsage (address), kNetwork (bind),
+// kExists (path), those of TlsContext::load.
 class Server {
  public:
   Server(const Options& options, Handler handler, Hooks hooks = {});
   ~Server();
-  uint16_t port() const;
+  uint16_t port() const;  // of the first network address; 0 if there is none
+  // "http://127.0.0.1:8000", "https://…", "unix:/path".
+  std::vector<std::string> urls() const;
+  uint32_t connections() const;
+  // For the connections that follow; they are encrypted already.
+  void set_tls(std::shared_ptr<const TlsContext> tls);
   // No new connections, and no further request on those that are there; running exchanges go on.
   void stop_accepting();
   // Waits until every exchange has been answered and its answer handed to the system. False: the

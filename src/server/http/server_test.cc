@@ -1,107 +1,8 @@
 // The HTTP façade against a client of plain sockets.
-#include <arpa/inet.h>
-#include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <condition_variable>
-#include <future>
-
-#include "base/error.h"
-#include "server/http/http.h"
+#include "server/http/client_fixture.h"
 
 namespace flare::server::http {
 namespace {
-
-constexpr int kPatienceMs = 20'000;
-
-// A connection that reads what it is told to and no more.
-class Client {
- public:
-  explicit Client(uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  }
-  ~Client() { close(); }
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
-
-  void close() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
-  void half_close() { ::shutdown(fd_, SHUT_WR); }
-  void send(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (n <= 0) return;  // the server may have closed already
-      bytes.remove_prefix(static_cast<size_t>(n));
-    }
-  }
-  // Everything up to and including `mark`; what came so far if the connection ends.
-  std::string read_until(std::string_view mark) {
-    size_t at;
-    while ((at = pending_.find(mark)) == std::string::npos && more()) {
-    }
-    return cut(at == std::string::npos ? pending_.size() : at + mark.size());
-  }
-  std::string read_bytes(size_t n) {
-    while (pending_.size() < n && more()) {
-    }
-    return cut(std::min(n, pending_.size()));
-  }
-  std::string read_to_end() {
-    while (more()) {
-    }
-    return cut(pending_.size());
-  }
-  // One response with Content-Length: head and body.
-  std::pair<std::string, std::string> response() {
-    std::string head = read_until("\r\n\r\n");
-    const size_t at = head.find("Content-Length: ");
-    const size_t n = at == std::string::npos ? 0 : std::stoul(head.substr(at + 16));
-    return {head, read_bytes(n)};
-  }
-
- private:
-  bool more() {
-    pollfd waiting{fd_, POLLIN, 0};
-    if (::poll(&waiting, 1, kPatienceMs) <= 0) {
-      ADD_FAILURE() << "the server says nothing";
-      return false;
-    }
-    char block[4096];
-    const ssize_t n = ::recv(fd_, block, sizeof block, 0);
-    if (n > 0) pending_.append(block, static_cast<size_t>(n));
-    return n > 0;
-  }
-  std::string cut(size_t n) {
-    std::string out = pending_.substr(0, n);
-    pending_.erase(0, n);
-    return out;
-  }
-  int fd_;
-  std::string pending_;
-};
-
-Options local() {
-  Options options;
-  options.port = 0;
-  return options;
-}
-
-// Answers with what it got: "METHOD path?query|header x-test|body".
-void echo(Request request, const std::shared_ptr<Exchange>& exchange) {
-  exchange->respond(200, "text/plain",
-                    fmt::format("{} {}?{}|{}|{}", request.method, request.path, request.query,
-                                request.header("X-TEST"), request.body),
-                    {{"x-extra", "1"}});
-}
 
 TEST(Http, KeepsTheConnectionAndDecodesPaths) {
   const Server server(local(), echo);
@@ -165,13 +66,6 @@ TEST(Http, EchoesAPrintableRequestIdAndMakesOneOtherwise) {
   EXPECT_NE(client.response().first.find("x-request-id: req_"), std::string::npos);
 }
 
-// Sends `bytes` on a fresh connection and returns all that comes back before it is closed.
-std::string last_words(const Server& server, std::string_view bytes) {
-  Client client(server.port());
-  client.send(bytes);
-  return client.read_to_end();
-}
-
 TEST(Http, LimitsHaveTheirStatus) {
   Options options = local();
   options.max_body_bytes = 100;
@@ -215,30 +109,6 @@ TEST(Http, SlowRequestsTimeOut) {
       last_words(server, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab").find(" 408 "),
       std::string::npos);
 }
-
-// A handler that lends its exchange to the test.
-class Stage {
- public:
-  Handler handler() {
-    return [this](const Request&, std::shared_ptr<Exchange> exchange) {
-      const std::lock_guard lock(mutex_);
-      exchange_ = std::move(exchange);
-      come_.notify_all();
-    };
-  }
-  std::shared_ptr<Exchange> next() {
-    std::unique_lock lock(mutex_);
-    come_.wait(lock, [this] { return exchange_ != nullptr; });
-    return std::exchange(exchange_, nullptr);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable come_;
-  std::shared_ptr<Exchange> exchange_;
-};
-
-constexpr std::string_view kGet = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
 TEST(Http, StreamsChunkByChunkAndKeepsTheConnection) {
   Stage stage;
@@ -284,14 +154,6 @@ TEST(Http, SilentStreamsPing) {
   exchange->begin_stream();
   EXPECT_TRUE(client.read_until(": ping\n\n").ends_with(": ping\n\n"));
   exchange->end();
-}
-
-// True once on_disconnect has run.
-bool told_gone(Exchange& exchange) {
-  auto told = std::make_shared<std::promise<void>>();
-  exchange.on_disconnect([told] { told->set_value(); });
-  return told->get_future().wait_for(std::chrono::milliseconds(kPatienceMs)) ==
-         std::future_status::ready;
 }
 
 TEST(Http, AClientThatLeavesIsNoticedInEveryPhase) {
@@ -345,6 +207,21 @@ TEST(Http, StopsAcceptingAndWaitsForRunningAnswers) {
   EXPECT_TRUE(
       server.wait_idle(std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs)));
   EXPECT_TRUE(client.read_to_end().ends_with("late"));
+}
+
+// Host is what tells one site from another (RFC 9112 §3.2).
+TEST(Http, ARequestWithoutHostIsRefusedUnlessItIsOld) {
+  const Server server(local(), echo);
+  EXPECT_NE(last_words(server, "GET / HTTP/1.1\r\n\r\n").find(" 400 "), std::string::npos);
+  EXPECT_NE(last_words(server, "GET / HTTP/1.0\r\n\r\n").find(" 200 "), std::string::npos);
+}
+
+TEST(Http, EmptyLinesBetweenRequestsAreNone) {
+  const Server server(local(), echo);
+  Client client(server.port());
+  client.send("\r\n\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(client.response().second, "GET /a?||");
+  EXPECT_EQ(client.response().second, "GET /b?||");
 }
 
 TEST(Http, APortInUseIsANetworkError) {

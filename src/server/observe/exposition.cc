@@ -256,12 +256,14 @@ constexpr Row kRows[] = {
     {"snapshots", kGauge, "Snapshots that later requests can go on from, by tier.",
      [](S s, F f) {
        if (s.engine) f.add(s.engine->prefixes.snapshots, {{"tier", "memory"}});
+       if (s.engine && s.engine->disk) f.add(s.engine->disk->rows, {{"tier", "disk"}});
      }},
     {"evictions_total", kCounter, "Pages and snapshots that made room for others, by tier.",
      [](S s, F f) {
        if (s.engine)
          f.add(s.engine->prefixes.evicted_pages + s.engine->prefixes.evicted_snapshots,
                {{"tier", "memory"}});
+       if (s.engine && s.engine->disk) f.add(s.engine->disk->evicted, {{"tier", "disk"}});
      }},
     {"preemptions_total", kCounter, "Running sequences that gave their place back for a while.",
      [](S s, F f) { of_engine(s, f, [](E e) { return e.preemptions; }); }},

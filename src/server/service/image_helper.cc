@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,13 +27,13 @@ using media::ImageLimits;
 
 // What a worker may take besides the file: 12 bytes a pixel and the libraries' own memory.
 constexpr uint64_t kBytesPerPixel = 16, kWorkerBytes = uint64_t{256} << 20;
-constexpr rlim_t kWorkerCpuSeconds = 20;
 constexpr uint64_t kMaxMessageBytes = 1024;
 
 // In front of the file, and in front of the pixels or the message.
 struct RequestHeader {
   ImageLimits limits;
   uint64_t n_bytes = 0;
+  uint32_t seconds = 0;  // by the clock
 };
 enum class Outcome : uint32_t { kImage, kFault, kError };
 struct AnswerHeader {
@@ -205,7 +206,8 @@ void answer_image(int socket, Bytes file, const ImageLimits& limits) try {
   if (const uint64_t pages = own_pages(); pages > 0)
     limit(RLIMIT_AS,
           pages * 4096 + n_bytes + request.limits.max_pixels * kBytesPerPixel + kWorkerBytes);
-  limit(RLIMIT_CPU, kWorkerCpuSeconds);
+  ::alarm(request.seconds);  // its signal ends the process
+  limit(RLIMIT_CPU, request.seconds);
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_NOFILE, 0);  // holds without a filter too: no more descriptors
   if (filter != nullptr && seccomp_load(filter) != 0) ::_exit(1);
@@ -230,7 +232,7 @@ std::string refusal(scmp_filter_ctx filter) {
 // the server is gone.
 [[noreturn]] void run_helper(int control) {
   // The server decides when it ends; its socket is closed then.
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::signal(number, SIG_IGN);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) ::signal(number, SIG_IGN);
   const scmp_filter_ctx filter = make_filter();
   const std::string reason = refusal(filter).substr(0, kMaxMessageBytes);
   const uint64_t n_bytes = reason.size();
@@ -242,12 +244,16 @@ std::string refusal(scmp_filter_ctx filter) {
   while (true) {
     const int socket = receive_descriptor(control);
     if (socket < 0) ::_exit(0);
-    if (::fork() == 0) {
+    const pid_t worker = ::fork();
+    if (worker == 0) {
       ::close(control);
-      for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE})
+      for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGALRM})
         ::signal(number, SIG_DFL);
       run_worker(socket, reason.empty() ? filter : nullptr);
     }
+    if (worker < 0)
+      answer(socket, Outcome::kError, Fault::kInvalid,
+             std::string("no process for a worker: ") + strerror(errno));
     ::close(socket);
   }
 }
@@ -260,7 +266,8 @@ std::string refusal(scmp_filter_ctx filter) {
 
 }  // namespace
 
-ImageHelper::ImageHelper() {
+ImageHelper::ImageHelper(uint32_t max_workers, unsigned seconds)
+    : seconds_(seconds), n_free_(max_workers) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     throw Error(Code::kInternal, "image helper: no socket: {}", errno_text());
@@ -293,6 +300,23 @@ ImageHelper::~ImageHelper() {
 }
 
 Image ImageHelper::decode(Bytes file, const ImageLimits& limits) const {
+  {
+    std::unique_lock lock(mutex_);
+    freed_.wait(lock, [this] { return n_free_ > 0; });
+    --n_free_;
+  }
+  struct Place {
+    const ImageHelper& helper;
+    ~Place() {
+      const std::lock_guard lock(helper.mutex_);
+      ++helper.n_free_;
+      helper.freed_.notify_one();
+    }
+  } const place{*this};
+  return decode_now(file, limits);
+}
+
+Image ImageHelper::decode_now(Bytes file, const ImageLimits& limits) const {
   if (file.size() > limits.max_bytes)
     throw ImageError(Fault::kTooLarge, "image: {} bytes, expected at most {}", file.size(),
                      limits.max_bytes);
@@ -303,12 +327,16 @@ Image ImageHelper::decode(Bytes file, const ImageLimits& limits) const {
   if (!send_descriptor(control_, theirs.get()))
     throw Error(Code::kInternal, "image helper: it is gone: {}", errno_text());
   theirs.close();
-  const RequestHeader request{limits, file.size()};
+  // Longer than the worker has: a helper that is stopped must not stop the server.
+  const timeval patience{static_cast<time_t>(seconds_) + 1, 0};
+  for (const int direction : {SO_RCVTIMEO, SO_SNDTIMEO})
+    ::setsockopt(ours.get(), SOL_SOCKET, direction, &patience, sizeof patience);
+  const RequestHeader request{limits, file.size(), seconds_};
   AnswerHeader header;
-  if (!server_write(ours.get(), &request, sizeof request) ||
-      !server_write(ours.get(), file.data(), file.size()) ||
-      !read_all(ours.get(), &header, sizeof header))
-    died();
+  // Who does not read on may have said why.
+  if (server_write(ours.get(), &request, sizeof request))
+    server_write(ours.get(), file.data(), file.size());
+  if (!read_all(ours.get(), &header, sizeof header)) died();
   if (header.outcome == Outcome::kImage) {
     // A worker that was taken over may say anything: only what the limits allow is believed.
     const uint64_t n_pixels = uint64_t{header.width} * header.height;

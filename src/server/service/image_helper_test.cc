@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -122,6 +124,56 @@ TEST(ImageHelper, WorkersAreConfinedAndTheirDeathIsAFaultOfThatImageAlone) {
             "decodes within bounds");
   const std::string file = read_text_file(corpus() / "baseline.jpg");
   EXPECT_TRUE(outcome([&] { return helper.decode(as_bytes(file)); }).starts_with("256 × 192"));
+}
+
+TEST(ImageHelper, AWorkerThatTakesTooLongIsEndedByTheClock) {
+  const ImageHelper helper(1, 1);
+  if (!child_of(::getpid())) GTEST_SKIP() << "the system does not list children of processes";
+  const std::string slow = slow_picture();
+  auto answer = std::async(std::launch::async,
+                           [&] { return outcome([&] { return helper.decode(as_bytes(slow)); }); });
+  const pid_t worker = wait_for_worker();
+  while (n_open(worker) != 1) std::this_thread::yield();
+  ::kill(worker, SIGSTOP);  // uses no CPU time from here on
+  EXPECT_TRUE(answer.get().starts_with("invalid_image"));
+  ::kill(worker, SIGKILL);
+}
+
+TEST(ImageHelper, NoMoreWorkersThanAllowed) {
+  const ImageHelper helper(1);
+  if (!child_of(::getpid())) GTEST_SKIP() << "the system does not list children of processes";
+  const std::string slow = slow_picture(), file = read_text_file(corpus() / "baseline.jpg");
+  const auto decode = [&](const std::string& one) {
+    return std::async(std::launch::async,
+                      [&] { return outcome([&] { return helper.decode(as_bytes(one)); }); });
+  };
+  auto first = decode(slow);
+  const pid_t worker = wait_for_worker();
+  ::kill(worker, SIGSTOP);
+  auto second = decode(file);
+  EXPECT_EQ(second.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  ::kill(worker, SIGKILL);
+  EXPECT_TRUE(first.get().starts_with("invalid_image"));
+  EXPECT_TRUE(second.get().starts_with("256 × 192"));
+}
+
+// The system has no more processes: not the image's fault.
+TEST(ImageHelper, AWorkerThatCannotBeMadeIsAnErrorOfTheServer) {
+  const std::string file = read_text_file(corpus() / "baseline.jpg");
+  EXPECT_EXIT(
+      {
+        if (::geteuid() == 0 && ::setuid(65534) != 0) ::_exit(0);  // root has no such limit
+        const ImageHelper helper;
+        const rlimit none{0, 0};
+        const auto process = child_of(::getpid());
+        if (!process || ::prlimit(*process, RLIMIT_NPROC, &none, nullptr) != 0) ::_exit(0);
+        const Error error = error_of([&] { helper.decode(as_bytes(file)); });
+        ::_exit(error.code() == Code::kInternal &&
+                        error.message().find("no process") != std::string::npos
+                    ? 0
+                    : 1);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 TEST(ImageHelper, ALostHelperIsAnError) {

@@ -35,6 +35,19 @@ constexpr size_t kCachedGrammars = 64;
 // A token with one of them ends a repetition: llama.cpp's defaults.
 constexpr std::string_view kDryBreakers = "\n:\"*";
 
+// The text that tokens spell one after the other, and where in it each ends. With a tokenizer that
+// normalises, or marks spaces its own way, it is not the text that was encoded.
+struct Spelling {
+  Spelling(const frontend::Tokenizer& tokenizer, std::span<const int32_t> ids) {
+    for (const int32_t id : ids) {
+      text += tokenizer.token_bytes(id);
+      ends.push_back(text.size());
+    }
+  }
+  std::string text;
+  std::vector<size_t> ends;
+};
+
 // Binds a gate (owned by the engine's request) to the sink of one answer.
 class Answer {
  public:
@@ -51,6 +64,7 @@ class Answer {
     out.timings = event.timings;
     out.tokens.assign(event.tokens.begin(), event.tokens.end());
     out.logprobs = event.logprobs;
+    out.prompt_logprobs = event.prompt_logprobs;
     if (event.finished) {
       out.finished = event.finished;
       out.error = event.error;
@@ -58,7 +72,9 @@ class Answer {
     }
     if (text_gate_) read_text(event, &out);
     if (answer_gate_) read_answer(event, &out);
-    if (!out.deltas.empty() || !out.tokens.empty() || out.finished || out.admitted) sink_(out);
+    if (!out.deltas.empty() || !out.tokens.empty() || !out.prompt_logprobs.empty() ||
+        out.finished || out.admitted)
+      sink_(out);
   }
 
  private:
@@ -272,13 +288,20 @@ std::vector<uint32_t> Service::prompt_frontiers(const Conversation& conversation
   Conversation part = conversation;
   part.add_generation_prompt = false;
   part.continuation = frontend::Continuation::kNone;
+  const Spelling spelled(tokenizer(), prompt);
   const size_t before_last_user = last_user == 0 ? 0 : last_user - 1;
   for (const size_t n : std::set<size_t>{turns, before_last_user, messages.size()}) {
     if (n == 0) continue;
     part.messages =
         Json(Json::Array(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(n)));
     try {
-      const std::vector<int32_t> ids = encode_prompt(render(part));
+      const frontend::MarkedText cut = render(part);
+      if (spelled.text.starts_with(cut.text())) {
+        const auto behind = std::ranges::upper_bound(spelled.ends, cut.size());
+        frontiers.push_back(static_cast<uint32_t>(behind - spelled.ends.begin()));
+        continue;
+      }
+      const std::vector<int32_t> ids = encode_prompt(cut);
       const auto same = std::ranges::mismatch(ids, prompt).in1;
       frontiers.push_back(static_cast<uint32_t>(same - ids.begin()));
     } catch (const Error&) {

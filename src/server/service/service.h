@@ -75,6 +75,9 @@ struct TextEvent {
   // become a stop string is still held back in `deltas` then, and text behind a stop string never
   // comes, though its tokens and records did. Tokenizer::token_bytes(id) has a token's exact bytes.
   std::vector<runtime::TokenLogprobs> logprobs;
+  // If asked for (sampling.prompt_logprobs >= 0), in one event before any token: a record for every
+  // token of the prompt but the first.
+  std::vector<runtime::TokenLogprobs> prompt_logprobs;
   std::optional<runtime::FinishReason> finished;
   bool called = false;            // the model ended its answer behind a complete call
   uint64_t reasoning_tokens = 0;  // of the whole answer, in the last event

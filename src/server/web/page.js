@@ -37,7 +37,7 @@ const page = {
 const isTouch = matchMedia("(pointer: coarse)");
 const enterSends = () => (page.get("enter") === "auto" ? !isTouch.matches : page.get("enter") === "send");
 function showHint() {
-  $("#hint").textContent = enterSends() ? "Enter sends, Shift Enter starts a line" : "Ctrl Enter sends";
+  $("#hint").textContent = enterSends() ? "Enter sends, Shift Enter starts a line" : isTouch.matches ? "" : "Ctrl Enter sends";
 }
 
 // ---------------------------------------------------------------- notices and the server's state

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernel/gated_delta.h"
 #include "kernel/kernels.h"
 
 namespace flare::kernel::gated_delta_layout {
@@ -12,6 +13,7 @@ namespace flare::kernel::gated_delta_layout {
 // than passing the state through the core once a row.
 inline constexpr int64_t kChunk = 64;
 inline constexpr int64_t kChunkFrom = 16;
+static_assert(kDeltaPiece % kChunk == 0 && kDeltaPiece >= kChunkFrom);
 
 struct Shape {
   int64_t nk = 0;

@@ -1,0 +1,28 @@
+// TOML files as flat lists of settings, each with the line it stands on.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace flare {
+
+enum class TomlKind { kString, kInteger, kReal, kBoolean, kList };
+
+// One "key = value" of a table.
+struct TomlSetting {
+  std::vector<std::string> table;  // {"models", "nano"} for [models.nano]
+  std::string key;
+  TomlKind kind = TomlKind::kString;
+  std::vector<std::string> values;  // as text; one unless it is a list
+  uint32_t line = 0;
+};
+
+// Settings in the order of the file's lines, tables of a table included. Values are strings,
+// numbers, truth values and lists of these. Errors: kNotFound; kUsage naming file and line (syntax,
+// a date, a list of lists).
+std::vector<TomlSetting> read_toml(const std::filesystem::path& path);
+
+}  // namespace flare

@@ -1,0 +1,144 @@
+// Readiness of a descriptor behind connection.h.
+#include "server/http/connection.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+namespace flare::server::http {
+namespace {
+
+namespace asio = boost::asio;
+using asio::use_awaitable;
+using boost::system::error_code;
+
+constexpr size_t kReadBytes = 64 << 10;
+
+bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+}  // namespace
+
+Connection::Connection(asio::io_context& io, int fd) : io_(io), socket_(io, fd), event_(io) {}
+
+asio::awaitable<bool> Connection::handshake(std::shared_ptr<const TlsContext> tls,
+                                            TimePoint deadline) {
+  tls_.emplace(std::move(tls), socket_.native_handle());
+  while (true) {
+    const Io outcome = tls_->handshake();
+    if (outcome == Io::kDone) co_return true;
+    const bool waits = outcome == Io::kWantRead || outcome == Io::kWantWrite;
+    if (!waits || !is_open() || std::chrono::steady_clock::now() >= deadline) co_return false;
+    arm(outcome == Io::kWantRead);
+    co_await sleep(deadline);
+  }
+}
+
+// A closed descriptor's number may be another connection's already.
+Connection::Read Connection::read_now(std::string* to) {
+  if (!is_open()) return Read::kFailed;
+  const size_t before = to->size();
+  to->resize(before + kReadBytes);
+  size_t n = 0;
+  Read result = Read::kData;
+  if (tls_) {
+    const Io outcome =
+        tls_->read({reinterpret_cast<std::byte*>(to->data() + before), kReadBytes}, &n);
+    read_wants_room_ = outcome == Io::kWantWrite;
+    if (outcome != Io::kDone) {
+      n = 0;
+      result = outcome == Io::kEnd      ? Read::kEnd
+               : outcome == Io::kFailed ? Read::kFailed
+                                        : Read::kNothing;
+    }
+  } else {
+    const ssize_t got = ::recv(socket_.native_handle(), to->data() + before, kReadBytes, 0);
+    n = got > 0 ? static_cast<size_t>(got) : 0;
+    if (got <= 0) result = got == 0 ? Read::kEnd : would_block() ? Read::kNothing : Read::kFailed;
+  }
+  to->resize(before + n);
+  return result;
+}
+
+asio::awaitable<Connection::Read> Connection::read(std::string* to, TimePoint deadline) {
+  while (true) {
+    const Read result = read_now(to);
+    if (result != Read::kNothing) co_return result;
+    if (std::chrono::steady_clock::now() >= deadline) co_return Read::kTimeout;
+    co_await wait(deadline, true);
+  }
+}
+
+asio::awaitable<void> Connection::wait(TimePoint deadline, bool for_input) {
+  if (for_input) arm(!read_wants_room_);
+  co_await sleep(deadline);
+}
+
+std::optional<size_t> Connection::write_now(std::string_view bytes) {
+  if (!is_open()) return std::nullopt;
+  if (tls_) {
+    size_t n = 0;
+    const Io outcome = tls_->write(as_bytes(bytes), &n);
+    write_wants_input_ = outcome == Io::kWantRead;
+    if (outcome == Io::kDone) return n;
+    if (outcome == Io::kWantRead || outcome == Io::kWantWrite) return 0;
+    return std::nullopt;
+  }
+  const ssize_t n = ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (n >= 0) return static_cast<size_t>(n);
+  return would_block() ? std::optional<size_t>(0) : std::nullopt;
+}
+
+asio::awaitable<void> Connection::wait_room(TimePoint deadline) {
+  arm(write_wants_input_);
+  co_await sleep(deadline);
+}
+
+// One outstanding wait per direction: its end wakes whoever sleeps then.
+void Connection::arm(bool for_input) {
+  bool& armed = for_input ? input_armed_ : room_armed_;
+  if (armed || !is_open()) return;
+  armed = true;
+  socket_.async_wait(for_input ? asio::posix::descriptor_base::wait_read
+                               : asio::posix::descriptor_base::wait_write,
+                     [self = shared_from_this(), &armed](error_code) {
+                       armed = false;
+                       self->wake();
+                     });
+}
+
+asio::awaitable<void> Connection::sleep(TimePoint deadline) {
+  if (!woken_) {
+    event_.expires_at(deadline);
+    sleeping_ = true;
+    error_code ignored;
+    co_await event_.async_wait(asio::redirect_error(use_awaitable, ignored));
+    sleeping_ = false;
+  }
+  woken_ = false;
+}
+
+void Connection::wake() {
+  woken_ = true;
+  if (sleeping_) event_.cancel();
+}
+
+void Connection::wake_soon() {
+  asio::post(io_, [self = shared_from_this()] { self->wake(); });
+}
+
+void Connection::shutdown_send() {
+  if (!is_open()) return;
+  if (tls_) tls_->close_notify();
+  ::shutdown(socket_.native_handle(), SHUT_WR);
+}
+
+void Connection::close() {
+  error_code ignored;
+  socket_.close(ignored);
+  wake();
+}
+
+}  // namespace flare::server::http
