@@ -63,6 +63,19 @@ TEST(Exposition, CountsHistogramsUpwards) {
   EXPECT_EQ(lines[lines.size() - 2], R"({le="300"} 6)");
 }
 
+TEST(Exposition, HasTheDiskTierWhereThereIsOne) {
+  runtime::EngineStats engine;
+  engine.prefixes = {.snapshots = 3, .evicted_pages = 4, .evicted_snapshots = 5};
+  EXPECT_EQ(samples(exposition({.engine = engine}), "flare_snapshots"),
+            Lines{R"({tier="memory"} 3)"});
+  engine.disk = runtime::DiskTier::Stats{.rows = 7, .evicted = 8};
+  const std::string text = exposition({.engine = engine});
+  EXPECT_EQ(samples(text, "flare_snapshots"),
+            (Lines{R"({tier="memory"} 3)", R"({tier="disk"} 7)"}));
+  EXPECT_EQ(samples(text, "flare_evictions_total"),
+            (Lines{R"({tier="memory"} 9)", R"({tier="disk"} 8)"}));
+}
+
 TEST(Exposition, WorksWhileTheModelLoads) {
   const std::string text = exposition({});
   EXPECT_EQ(text.find("vllm:"), std::string::npos);

@@ -83,10 +83,7 @@ std::string_view outcome_text(Outcome outcome) {
 }
 
 std::string miss_text(const RequestRecord& record) {
-  std::string text(runtime::prefix_miss_text(record.miss));
-  if (record.miss == runtime::PrefixMiss::kDiverged)
-    text += fmt::format("@{}", record.known_tokens);
-  return text;
+  return runtime::prefix_miss_note({.miss = record.miss, .known_tokens = record.known_tokens});
 }
 
 void Observer::Samples::add(double seconds) {

@@ -30,7 +30,7 @@ Json queue_json(const EngineStats& e, const MemoryPlan& m, uint32_t max_pending)
 Json cache_json(const EngineStats& e, const MemoryPlan& m) {
   const uint32_t held = std::min(e.pages_total, e.pages_active + e.pages_cached);
   const uint32_t rows = std::min(e.rows_total, e.rows_active + e.prefixes.snapshots);
-  return Json::object(
+  Json cache = Json::object(
       {{"pages", Json::object({{"total", e.pages_total},
                                {"active", e.pages_active},
                                {"cached", e.pages_cached},
@@ -45,6 +45,17 @@ Json cache_json(const EngineStats& e, const MemoryPlan& m) {
        {"hit_tokens", e.cached_prompt_tokens},
        {"evicted_pages", e.prefixes.evicted_pages},
        {"evicted_snapshots", e.prefixes.evicted_snapshots}});
+  if (e.disk)
+    cache.set("disk", Json::object({{"bytes", e.disk->bytes},
+                                    {"limit_bytes", e.disk->limit_bytes},
+                                    {"pages", e.disk->pages},
+                                    {"rows", e.disk->rows},
+                                    {"written", e.disk->written},
+                                    {"loaded", e.disk->loaded},
+                                    {"evicted", e.disk->evicted},
+                                    {"damaged", e.disk->damaged},
+                                    {"off", e.disk->off}}));
+  return cache;
 }
 
 Json memory_json(const MemoryPlan& m, const ProcessFacts& process) {
