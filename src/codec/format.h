@@ -42,8 +42,15 @@ enum class FormatId : uint8_t {
   kFp8RowBf16,
   kFp8RowFp16,
   kNvfp4,
+  kGgufIq2Xxs,
+  kGgufIq2Xs,
+  kGgufIq3Xxs,
+  kGgufIq1S,
+  kGgufIq3S,
+  kGgufIq2S,
+  kGgufIq1M,
 };
-inline constexpr int kFormats = 26;
+inline constexpr int kFormats = 33;
 
 enum class LayoutId : uint8_t {
   kContiguousLe,    // contiguous_le_v1: C order words
@@ -98,7 +105,8 @@ struct Format {
   Planes (*planes)(Geometry g);
 
   // out[0..n_cols) = exact binary32 values of row `row`, columns [col, col+n_cols). col is a
-  // multiple of the group (or 0); any n_cols inside the row. Int32 words are converted.
+  // multiple of the group (or 0); any n_cols inside the row. Int32 words are converted. kEncoding
+  // for formats of which only the bytes are known (gguf_iq1_s and its like).
   void (*decode)(const std::byte* object, Geometry g, uint64_t row, uint64_t col, uint64_t n_cols,
                  float* out);
 

@@ -31,5 +31,12 @@ Format t2_g128_format();
 Format fp8_row_bf16_format();
 Format fp8_row_fp16_format();
 Format nvfp4_format();
+Format gguf_iq2_xxs_format();
+Format gguf_iq2_xs_format();
+Format gguf_iq3_xxs_format();
+Format gguf_iq1_s_format();
+Format gguf_iq3_s_format();
+Format gguf_iq2_s_format();
+Format gguf_iq1_m_format();
 
 }  // namespace flare::codec

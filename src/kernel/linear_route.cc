@@ -43,9 +43,16 @@ constexpr KernelId kRoutes[codec::kFormats][kPolicies] = {
     /* fp8_row_bf16 */ {kGeneric, kGeneric, kGeneric, kGeneric},
     /* fp8_row_fp16 */ {kGeneric, kGeneric, kGeneric, kGeneric},
     /* nvfp4 */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_iq2_xxs */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_iq2_xs */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_iq3_xxs */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_iq1_s */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_iq3_s */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_iq2_s */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_iq1_m */ {kGeneric, kGeneric, kGeneric, kGeneric},
 };
 static_assert(static_cast<int>(codec::FormatId::kBf16) == 0);
-static_assert(static_cast<int>(codec::FormatId::kNvfp4) == codec::kFormats - 1);
+static_assert(static_cast<int>(codec::FormatId::kGgufIq1M) == codec::kFormats - 1);
 static_assert(static_cast<int>(graph::Policy::kExact) == 0);
 static_assert(static_cast<int>(graph::Policy::kAllowA4) == kPolicies - 1);
 
