@@ -259,7 +259,9 @@ TensorInfo Reader::tensor(std::string_view object_id) const {
   if (object.offset % kTensorAlignment != 0)
     throw Error(Code::kEncoding, "{}.offset: {}, a multiple of {} expected", where(), object.offset,
                 kTensorAlignment);
-  return {.object = &object, .format = format, .geometry = codec::geometry_of(object.shape)};
+  return {.object = &object,
+          .format = format,
+          .geometry = codec::geometry_of(object.shape, object.divisors)};
 }
 
 const Object& Reader::resource(std::string_view object_id) const {

@@ -93,14 +93,15 @@ std::vector<Tensor> collect(const std::vector<SafetensorsFile>& files) {
 
 DType dtype_of(const GgufTensor& tensor, const std::string& file) {
   constexpr std::pair<std::string_view, DType> kStored[] = {
-      {"F32", DType::kF32},   {"F16", DType::kF16},   {"BF16", DType::kBf16}, {"F64", DType::kF64},
-      {"I8", DType::kI8},     {"I16", DType::kI16},   {"I32", DType::kI32},   {"I64", DType::kI64},
-      {"Q4_0", DType::kQ4_0}, {"Q8_0", DType::kQ8_0}, {"Q4_K", DType::kQ4K},  {"Q6_K", DType::kQ6K},
+      {"F32", DType::kF32}, {"F16", DType::kF16}, {"BF16", DType::kBf16}, {"F64", DType::kF64},
+      {"I8", DType::kI8},   {"I16", DType::kI16}, {"I32", DType::kI32},   {"I64", DType::kI64},
   };
   for (const auto& [name, dtype] : kStored)
     if (name == tensor.type->name) return dtype;
+  if (const auto block = block_dtype(tensor.type->name)) return *block;
   throw Error(Code::kSupport,
-              "{}: tensor {} is {}, only F32, F16, BF16, Q4_0, Q8_0, Q4_K and Q6_K are supported",
+              "{}: tensor {} is {}, whose blocks cannot be read; F32, F16, BF16, Q2_0, Q4_0 to "
+              "Q8_0, Q2_K to Q6_K, IQ4_NL and IQ4_XS can",
               file, quote(tensor.name), tensor.type->name);
 }
 

@@ -35,6 +35,11 @@ constexpr std::array kDTypes = {
     DTypeRow{DType::kF6E2M3, "F6_E2M3", 6}, DTypeRow{DType::kF6E3M2, "F6_E3M2", 6},
     DTypeRow{DType::kQ4_0, "Q4_0", 0},      DTypeRow{DType::kQ8_0, "Q8_0", 0},
     DTypeRow{DType::kQ4K, "Q4_K", 0},       DTypeRow{DType::kQ6K, "Q6_K", 0},
+    DTypeRow{DType::kQ4_1, "Q4_1", 0},      DTypeRow{DType::kQ5_0, "Q5_0", 0},
+    DTypeRow{DType::kQ5_1, "Q5_1", 0},      DTypeRow{DType::kQ2_0, "Q2_0", 0},
+    DTypeRow{DType::kQ2K, "Q2_K", 0},       DTypeRow{DType::kQ3K, "Q3_K", 0},
+    DTypeRow{DType::kQ5K, "Q5_K", 0},       DTypeRow{DType::kIq4Nl, "IQ4_NL", 0},
+    DTypeRow{DType::kIq4Xs, "IQ4_XS", 0},
 };
 
 const DTypeRow& dtype_row(DType dtype) {
@@ -141,6 +146,14 @@ std::string_view header_text(Bytes file, const std::string& path) {
 }
 
 }  // namespace
+
+bool is_block(DType dtype) { return dtype_row(dtype).bits == 0; }
+
+std::optional<DType> block_dtype(std::string_view name) {
+  for (const DTypeRow& row : kDTypes)
+    if (row.name == name && row.bits == 0) return row.dtype;
+  return std::nullopt;
+}
 
 std::string_view dtype_name(DType dtype) { return dtype_row(dtype).name; }
 int dtype_bits(DType dtype) { return dtype_row(dtype).bits; }

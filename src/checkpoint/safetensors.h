@@ -44,7 +44,20 @@ enum class DType : uint8_t {
   kQ8_0,
   kQ4K,
   kQ6K,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ2_0,
+  kQ2K,
+  kQ3K,
+  kQ5K,
+  kIq4Nl,
+  kIq4Xs,
 };
+// Whether it is one of ggml's blocks.
+bool is_block(DType dtype);
+// The block type of this name, e.g. "Q4_K"; nullopt: none of the above.
+std::optional<DType> block_dtype(std::string_view name);
 // As written in files, e.g. "BF16".
 std::string_view dtype_name(DType dtype);
 // Bits of one element (4 and 6 for the packed ones, 0 for blocks).

@@ -15,9 +15,15 @@ constexpr size_t kMaxRank = 16;  // of contiguous_le_v1
 // In the order of FormatId.
 const std::array<Format, kFormats>& table() {
   static const std::array<Format, kFormats> rows = {
-      bf16_format(),      fp32_format(),      int32_format(),     fp16_format(),
-      q4_g64_format(),    q5_g64_format(),    q6_g64_format(),    q8_g32_format(),
-      gguf_q4_0_format(), gguf_q8_0_format(), gguf_q4_k_format(), gguf_q6_k_format(),
+      bf16_format(),         fp32_format(),       int32_format(),        fp16_format(),
+      q4_g64_format(),       q5_g64_format(),     q6_g64_format(),       q8_g32_format(),
+      gguf_q4_0_format(),    gguf_q8_0_format(),  gguf_q4_k_format(),    gguf_q6_k_format(),
+      gguf_q4_1_format(),    gguf_q5_0_format(),  gguf_q5_1_format(),    gguf_q2_0_format(),
+      gguf_q2_k_format(),    gguf_q3_k_format(),  gguf_q5_k_format(),    gguf_iq4_nl_format(),
+      gguf_iq4_xs_format(),  q2_g64_format(),     t2_g128_format(),      fp8_row_bf16_format(),
+      fp8_row_fp16_format(), nvfp4_format(),      gguf_iq2_xxs_format(), gguf_iq2_xs_format(),
+      gguf_iq3_xxs_format(), gguf_iq1_s_format(), gguf_iq3_s_format(),   gguf_iq2_s_format(),
+      gguf_iq1_m_format(),
   };
   return rows;
 }
@@ -46,10 +52,10 @@ void check_shape(const Format& format, const Shape& shape) {
 
 }  // namespace
 
-Geometry geometry_of(const Shape& shape) {
-  if (shape.empty()) return {1, 1};
+Geometry geometry_of(const Shape& shape, uint64_t divisors) {
+  if (shape.empty()) return {1, 1, divisors};
   const Shape leading(shape.begin(), shape.end() - 1);
-  return {element_count(leading), shape.back()};
+  return {element_count(leading), shape.back(), divisors};
 }
 
 uint64_t element_count(const Shape& shape) {
@@ -77,10 +83,10 @@ uint64_t encoded_bytes(const Format& format, std::string_view layout_name, const
   if (layout_name != format.layout_name)
     throw Error(Code::kEncoding, "{}: layout {}, {} expected", format.name, quote(layout_name),
                 format.layout_name);
-  if (divisors != 1)
+  if (divisors != 1 && format.layout != LayoutId::kBlockScale)
     throw Error(Code::kEncoding, "{}: divisors {}, 1 expected", format.name, divisors);
   check_shape(format, shape);
-  return format.planes(geometry_of(shape)).total_bytes;
+  return format.planes(geometry_of(shape, divisors)).total_bytes;
 }
 
 void validate_gaps(const Format& format, Geometry g, Bytes object) {

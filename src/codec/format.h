@@ -28,14 +28,38 @@ enum class FormatId : uint8_t {
   kGgufQ8_0,
   kGgufQ4K,
   kGgufQ6K,
+  kGgufQ4_1,
+  kGgufQ5_0,
+  kGgufQ5_1,
+  kGgufQ2_0,
+  kGgufQ2K,
+  kGgufQ3K,
+  kGgufQ5K,
+  kGgufIq4Nl,
+  kGgufIq4Xs,
+  kQ2G64,
+  kT2G128,
+  kFp8RowBf16,
+  kFp8RowFp16,
+  kNvfp4,
+  kGgufIq2Xxs,
+  kGgufIq2Xs,
+  kGgufIq3Xxs,
+  kGgufIq1S,
+  kGgufIq3S,
+  kGgufIq2S,
+  kGgufIq1M,
 };
-inline constexpr int kFormats = 12;
+inline constexpr int kFormats = 33;
 
 enum class LayoutId : uint8_t {
-  kContiguousLe,  // contiguous_le_v1: C order words
-  kRowSplitK128,  // row_split_k128_v1: base, high and scale planes
-  kGgufBlocks,    // gguf_blocks_v1: rows of ggml's blocks, one plane
-  kPanels16,      // kernel layout of quantised formats, never in artifacts: codec/panels.h
+  kContiguousLe,    // contiguous_le_v1: C order words
+  kRowSplitK128,    // row_split_k128_v1: base, high and scale planes
+  kGgufBlocks,      // gguf_blocks_v1: rows of ggml's blocks, one plane
+  kRowScale,        // row_scale_v1: codes, then a scale a row
+  kRowInterleaved,  // row_interleaved_v1: a row's codes, then its scale
+  kBlockScale,      // block_scale_k16_m128x4_v1: codes, swizzled scales, divisors
+  kPanels16,        // kernel layout of quantised formats, never in artifacts: codec/panels.h
 };
 
 // Rows and columns of a stored matrix. A tensor of another rank is seen as
@@ -43,9 +67,10 @@ enum class LayoutId : uint8_t {
 struct Geometry {
   uint64_t rows = 1;
   uint64_t cols = 1;
+  uint64_t divisors = 1;  // nvfp4: matrices stacked along the rows, each with its own divisor
   bool operator==(const Geometry&) const = default;
 };
-Geometry geometry_of(const Shape& shape);
+Geometry geometry_of(const Shape& shape, uint64_t divisors = 1);
 // Product of the dimensions, 1 for []; kRange on overflow.
 uint64_t element_count(const Shape& shape);
 
@@ -80,7 +105,8 @@ struct Format {
   Planes (*planes)(Geometry g);
 
   // out[0..n_cols) = exact binary32 values of row `row`, columns [col, col+n_cols). col is a
-  // multiple of the group (or 0); any n_cols inside the row. Int32 words are converted.
+  // multiple of the group (or 0); any n_cols inside the row. Int32 words are converted. kEncoding
+  // for formats of which only the bytes are known (gguf_iq1_s and its like).
   void (*decode)(const std::byte* object, Geometry g, uint64_t row, uint64_t col, uint64_t n_cols,
                  float* out);
 
@@ -90,10 +116,11 @@ struct Format {
   void (*codes)(const std::byte* object, Geometry g, uint64_t row, uint8_t* out);
 
   // Encodes n_rows rows of g.cols real values (row-major, `src`) with the format's default encoder
-  // (cast_direct, or grouped_absmax §8.2). dst[i] points at the first encoded byte of the first
-  // row in plane i. Writes every byte of these rows. Errors: kValue naming row (counted from src)
-  // and column for a non-finite or unrepresentable value; §8.1 keeps NaN and infinities only where
-  // source and format are the same type, and there the bytes are copied without this function.
+  // (cast_direct, grouped_absmax §8.2, fp8_row_maxabs §8.4; nvfp4: codec/nvfp4.h). dst[i] points at
+  // the first encoded byte of the first row in plane i. Writes every byte of these rows. Errors:
+  // kValue naming row (counted from src) and column for a non-finite or unrepresentable value; §8.1
+  // keeps NaN and infinities only where source and format are the same type, and there the bytes
+  // are copied without this function.
   void (*encode)(const float* src, uint64_t n_rows, Geometry g, std::byte* const* dst);
 
   // Checks codes, scales and padding of rows [row, row+n_rows) (§6.3, §7): kValue names row and

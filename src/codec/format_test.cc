@@ -25,7 +25,8 @@ TEST(FormatTable, RowsAreInOrderOfIdAndFoundByName) {
 }
 
 TEST(FormatTable, NamesThatWeDoNotWriteAreAbsent) {
-  for (const char* name : {"int64", "nvfp4", "gguf_iq4_nl", "exl3_4", "q4_g64", "BF16", ""})
+  for (const char* name :
+       {"int64", "fp8_e4m3fn_row_fp32", "u4z8_g16_fp16", "exl3_4", "q4_g64", "BF16", ""})
     EXPECT_EQ(find_format(name), nullptr) << name;
 }
 

@@ -17,5 +17,26 @@ Format gguf_q4_0_format();
 Format gguf_q8_0_format();
 Format gguf_q4_k_format();
 Format gguf_q6_k_format();
+Format gguf_q4_1_format();
+Format gguf_q5_0_format();
+Format gguf_q5_1_format();
+Format gguf_q2_0_format();
+Format gguf_q2_k_format();
+Format gguf_q3_k_format();
+Format gguf_q5_k_format();
+Format gguf_iq4_nl_format();
+Format gguf_iq4_xs_format();
+Format q2_g64_format();
+Format t2_g128_format();
+Format fp8_row_bf16_format();
+Format fp8_row_fp16_format();
+Format nvfp4_format();
+Format gguf_iq2_xxs_format();
+Format gguf_iq2_xs_format();
+Format gguf_iq3_xxs_format();
+Format gguf_iq1_s_format();
+Format gguf_iq3_s_format();
+Format gguf_iq2_s_format();
+Format gguf_iq1_m_format();
 
 }  // namespace flare::codec

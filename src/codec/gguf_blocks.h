@@ -5,10 +5,12 @@
 //   static constexpr uint64_t kValues; kBytes;       of a block
 //   static constexpr uint64_t kHalves[];             offsets of its fp16 fields
 //   static void decode(const std::byte* block, float* out);      kValues exact values
-//   static void codes(const std::byte* block, uint8_t* out);     kValues codes, see Format::codes
+//   static void codes(const std::byte* block, uint8_t* out);     kValues codes, see Format::codes;
+//                                                    absent where codes are no plain numbers
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/checked.h"
@@ -20,6 +22,29 @@ namespace flare::codec {
 inline constexpr std::string_view kGgufBlocksName = "gguf_blocks_v1";
 
 inline float half_at(const std::byte* p) { return fp16_to_f32(load_le<uint16_t>(p)); }
+inline int byte_at(const std::byte* p, int i) { return std::to_integer<int>(p[i]); }
+// Code j of 32 in 16 bytes: low halves first.
+inline int nibble_at(const std::byte* codes, int j) {
+  return j < 16 ? byte_at(codes, j) & 15 : byte_at(codes, j - 16) >> 4;
+}
+// The same with a fifth bit each in the four bytes before them.
+inline int five_bits(const std::byte* fifths_and_codes, int j) {
+  return nibble_at(fifths_and_codes + 4, j) +
+         16 * static_cast<int>(load_le<uint32_t>(fifths_and_codes) >> j & 1);
+}
+// Scale and minimum of 32 values in the 12 bytes of q4_k and q5_k.
+struct SixBits {
+  int scale, least;
+};
+inline SixBits six_bits(const std::byte* packed, int u) {
+  if (u < 4) return {byte_at(packed, u) & 63, byte_at(packed, u + 4) & 63};
+  const int low = byte_at(packed, u + 4);
+  return {(low & 15) + 16 * (byte_at(packed, u - 4) >> 6),
+          (low >> 4) + 16 * (byte_at(packed, u) >> 6)};
+}
+// What the codes of iq4_nl and iq4_xs stand for.
+inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                          1,    13,   25,  38,  53,  69,  89,  113};
 
 template <typename Block>
 struct GgufBlocks {
@@ -78,6 +103,11 @@ struct GgufBlocks {
       }
   }
 
+  static constexpr auto codes_function() -> decltype(&GgufBlocks::codes) {
+    if constexpr (requires { &Block::codes; }) return codes;
+    return nullptr;
+  }
+
   static Format format() {
     return {.id = Block::kId,
             .name = Block::kName,
@@ -89,7 +119,7 @@ struct GgufBlocks {
             .bits_per_weight = 8.0 * Block::kBytes / Block::kValues,
             .planes = planes,
             .decode = decode,
-            .codes = codes,
+            .codes = codes_function(),
             .encode = encode,
             .validate = validate};
   }

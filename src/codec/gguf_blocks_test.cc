@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <filesystem>
 #include <vector>
 
 #include "base/error.h"
 #include "base/hash/sha256.h"
+#include "codec/golden_tensors.h"
 
 namespace flare::codec {
 namespace {
@@ -22,6 +25,13 @@ const std::vector<BlockCase> kCases = {
     {"gguf_q8_0", 32, 34, {0}, "80b32ca43926d21e"},
     {"gguf_q4_k", 256, 144, {0, 2}, "63f7001c611b94e6"},
     {"gguf_q6_k", 256, 210, {208}, "a1a75fd4282ec112"},
+    {"gguf_q5_0", 32, 22, {0}, "6f1f55ba08ac1ae2"},
+    {"gguf_q2_k", 256, 84, {80, 82}, "2660196929f99983"},
+    {"gguf_q3_k", 256, 110, {108}, "b290da7899565fb8"},
+    {"gguf_q5_k", 256, 176, {0, 2}, "70e5de0ff5a578de"},
+    {"gguf_iq4_nl", 32, 18, {0}, "77bc9bb82483ba77"},
+    {"gguf_iq4_xs", 256, 136, {0}, "fdf0914863872ded"},
+    {"gguf_q2_0", 64, 18, {0}, "48f8714ef6bad560"},
 };
 
 std::vector<std::byte> golden_block(const BlockCase& c) {
@@ -43,6 +53,61 @@ TEST(GgufBlocks, DecodeAsTheGoldenSums) {
       if (value == 0) value = 0;  // −0 counts as +0
     EXPECT_EQ(sha256_hex(std::as_bytes(std::span(values))).substr(0, 16), c.sha256);
   }
+}
+
+bool is_stored_only(const Format& format) {
+  return format.name.starts_with("gguf_iq") && !format.name.starts_with("gguf_iq4");
+}
+
+TEST(GgufBlocks, OfWhichOnlyTheBytesAreKnownAreSizedAndNotRead) {
+  const std::pair<const char*, uint64_t> sizes[] = {
+      {"gguf_iq2_xxs", 66}, {"gguf_iq2_xs", 74}, {"gguf_iq3_xxs", 98}, {"gguf_iq1_s", 50},
+      {"gguf_iq3_s", 110},  {"gguf_iq2_s", 82},  {"gguf_iq1_m", 56}};
+  for (const auto& [name, bytes] : sizes) {
+    SCOPED_TRACE(name);
+    const Format& f = *find_format(name);
+    EXPECT_TRUE(is_stored_only(f));
+    EXPECT_EQ(encoded_bytes(f, "gguf_blocks_v1", {3, 512}, 1), 6 * bytes);
+    const std::vector<std::byte> object(bytes);
+    std::vector<float> values(256);
+    f.validate(object.data(), {1, 256}, 0, 1);
+    try {
+      f.decode(object.data(), {1, 256}, 0, 0, 256, values.data());
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kEncoding);
+      EXPECT_NE(error.message().find("decode unsupported"), std::string::npos);
+    }
+  }
+}
+
+// 64 blocks of every type, special scales included, as the gguf package reads them.
+TEST(GgufBlocks, DecodeAsTheReferencePackage) {
+  const std::filesystem::path folder =
+      std::filesystem::path(FLARE_SOURCE_DIR) / "../shared/data/goldens/quantised";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is absent";
+  const GoldenTensors golden(folder / "gguf_blocks.safetensors");
+  int compared = 0;
+  for (const Format& format : all_formats()) {
+    if (format.layout != LayoutId::kGgufBlocks || is_stored_only(format)) continue;
+    SCOPED_TRACE(format.name);
+    const std::string type(format.name.substr(5));
+    const auto blocks = golden.bytes(type + ".blocks");
+    const std::vector<float> expected = golden.floats(type + ".values");
+    const Geometry g{expected.size() / format.group, format.group};
+    ASSERT_EQ(format.planes(g).total_bytes, blocks.size());
+    std::vector<float> row(format.group);
+    for (uint64_t r = 0; r < g.rows; ++r) {
+      format.decode(blocks.data(), g, r, 0, g.cols, row.data());
+      for (uint64_t c = 0; c < g.cols; ++c) {
+        const float want = expected[r * g.cols + c];
+        ASSERT_TRUE(row[c] == want || (std::isnan(row[c]) && std::isnan(want)))
+            << "block " << r << " value " << c << ": " << row[c] << ", " << want << " expected";
+      }
+    }
+    ++compared;
+  }
+  EXPECT_EQ(compared, 13);
 }
 
 TEST(GgufBlocks, AnyRangeThatBeginsAtABlockDecodesToTheSameValues) {

@@ -15,18 +15,10 @@ struct Q4K {
 
   static void decode(const std::byte* block, float* out) {
     const float d = half_at(block), dmin = half_at(block + 2);
-    const auto packed = [&](int i) { return std::to_integer<int>(block[4 + i]); };
     for (int u = 0; u < 8; ++u) {
-      int scale, least;
-      if (u < 4) {
-        scale = packed(u) & 63;
-        least = packed(u + 4) & 63;
-      } else {
-        scale = (packed(u + 4) & 15) + 16 * (packed(u - 4) >> 6);
-        least = (packed(u + 4) >> 4) + 16 * (packed(u) >> 6);
-      }
-      const float step = d * static_cast<float>(scale);
-      const float low = dmin * static_cast<float>(least);
+      const SixBits packed = six_bits(block + 4, u);
+      const float step = d * static_cast<float>(packed.scale);
+      const float low = dmin * static_cast<float>(packed.least);
       const std::byte* codes = block + 16 + 32 * (u / 2);
       const int shift = u % 2 == 0 ? 0 : 4;
       for (int l = 0; l < 32; ++l)

@@ -10,9 +10,11 @@ struct Q4G64 {
   static constexpr std::string_view kName = "q4_g64_fp16";
   static constexpr int kBits = 4;
   static constexpr uint64_t kGroup = 64;
+  static constexpr uint64_t kBaseBytes = 32;
   static constexpr uint64_t kHighBytes = 0;
   static constexpr int32_t kQmin = -8;
   static constexpr int32_t kQmax = 7;
+  static constexpr ScaleRule kScales = ScaleRule::kNoNegativeZero;
   static void pack8(uint64_t lanes, std::byte* base, std::byte*) { pack_nibbles(lanes, base); }
   static uint64_t unpack8(const std::byte* base, const std::byte*) {
     return sign_extend_lanes<kBits>(unpack_nibbles(base));

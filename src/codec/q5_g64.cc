@@ -11,9 +11,11 @@ struct Q5G64 {
   static constexpr std::string_view kName = "q5_g64_fp16";
   static constexpr int kBits = 5;
   static constexpr uint64_t kGroup = 64;
+  static constexpr uint64_t kBaseBytes = 32;
   static constexpr uint64_t kHighBytes = 8;
   static constexpr int32_t kQmin = -16;
   static constexpr int32_t kQmax = 15;
+  static constexpr ScaleRule kScales = ScaleRule::kNoNegativeZero;
   static void pack8(uint64_t lanes, std::byte* base, std::byte* high) {
     pack_nibbles(lanes, base);
     // The product brings bit 0 of byte t to bit 56 + t; no two terms meet there.

@@ -11,9 +11,11 @@ struct Q6G64 {
   static constexpr std::string_view kName = "q6_g64_fp16";
   static constexpr int kBits = 6;
   static constexpr uint64_t kGroup = 64;
+  static constexpr uint64_t kBaseBytes = 32;
   static constexpr uint64_t kHighBytes = 16;
   static constexpr int32_t kQmin = -32;
   static constexpr int32_t kQmax = 31;
+  static constexpr ScaleRule kScales = ScaleRule::kNoNegativeZero;
   static void pack8(uint64_t lanes, std::byte* base, std::byte* high) {
     pack_nibbles(lanes, base);
     uint64_t pairs = lanes >> 4 & 0x0303030303030303u;

@@ -2,17 +2,21 @@
 //
 // A code supplies
 //   static constexpr FormatId kId; kName; kBits; kGroup;        lanes that share a scale
+//   static constexpr kBaseBytes;                                of a group
 //   static constexpr kHighBytes;                                of a group; 0: no high plane
-//   static constexpr kQmin; kQmax;                              range that the encoder writes
+//   static constexpr kQmin; kQmax;                              range of legal codes
+//   static constexpr kScales;                                   what scale words may be
 //   static void pack8(uint64_t lanes, std::byte* base, std::byte* high);
 //   static uint64_t unpack8(const std::byte* base, const std::byte* high);
 // where `lanes` holds eight signed codes, lane i in byte i, and base and high point at the bytes of
-// these eight lanes (kBaseBytes/kGroup·8 and kHighBytes/kGroup·8 of them).
+// these eight lanes (kBaseBytes/kGroup·8 and kHighBytes/kGroup·8 of them). A code without an
+// encoder (§8.7) derives from ImportedCode.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include "base/checked.h"
 #include "base/float_types.h"
@@ -23,7 +27,14 @@ namespace flare::codec {
 inline constexpr std::string_view kRowSplitName = "row_split_k128_v1";
 inline constexpr uint64_t kRowSplitColumns = 128;  // rows are padded to a multiple of this
 inline constexpr uint64_t kRowSplitPlane = 256;    // planes begin at a multiple of this
-inline constexpr uint64_t kBaseBytes = 32;         // of a group, in q4 … q8 alike
+
+// Scale words beyond the finite ones (§6.3).
+enum class ScaleRule : uint8_t {
+  kNoNegativeZero,  // −0 is illegal, and under +0 all codes are 0
+  kAny,             // q2: −0 too, and any code under any scale
+};
+// Codes that come from files alone.
+struct ImportedCode {};
 
 // Nibbles of eight lanes: lane 2j in the low half of byte j.
 inline void pack_nibbles(uint64_t lanes, std::byte* base) {
@@ -38,6 +49,18 @@ inline uint64_t unpack_nibbles(const std::byte* base) {
   lanes = (lanes | lanes << 8) & 0x00ff00ff00ff00ffu;
   return (lanes | lanes << 4) & 0x0f0f0f0f0f0f0f0fu;
 }
+// Bit pairs of eight lanes: lane 4j in bits 0 and 1 of byte j.
+inline uint64_t unpack_pairs(const std::byte* base) {
+  uint64_t lanes = load_le<uint16_t>(base);
+  lanes = (lanes | lanes << 24) & 0x000000ff000000ffu;
+  lanes = (lanes | lanes << 12) & 0x000f000f000f000fu;
+  return (lanes | lanes << 6) & 0x0303030303030303u;
+}
+// Sums byte by byte, without carries between them.
+inline uint64_t add_bytes(uint64_t a, uint64_t b) {
+  constexpr uint64_t kTop = 0x8080808080808080u;
+  return ((a & ~kTop) + (b & ~kTop)) ^ ((a ^ b) & kTop);
+}
 // Spreads bit `kBits − 1` of every byte upwards: two's complement of kBits becomes int8.
 template <int kBits>
 uint64_t sign_extend_lanes(uint64_t lanes) {
@@ -51,6 +74,8 @@ struct RowSplit {
   static constexpr uint64_t kGroup = C::kGroup;
   static constexpr bool kHasHigh = C::kHighBytes != 0;
   static constexpr int kScalePlane = kHasHigh ? 2 : 1;
+  static constexpr uint64_t kBaseBytes = C::kBaseBytes;
+  static constexpr bool kHasEncoder = !std::is_base_of_v<ImportedCode, C>;
   using Codes = int8_t[kGroup];
 
   static Planes planes(Geometry g) {
@@ -98,6 +123,14 @@ struct RowSplit {
   }
 
   static void encode(const float* src, uint64_t n_rows, Geometry g, std::byte* const* dst) {
+    if constexpr (!kHasEncoder)
+      throw Error(Code::kValue, "{} is never encoded from numbers, an object of it expected",
+                  C::kName);
+    else
+      encode_groups(src, n_rows, g, dst);
+  }
+
+  static void encode_groups(const float* src, uint64_t n_rows, Geometry g, std::byte* const* dst) {
     const Planes p = planes(g);
     const uint64_t groups = p.plane[kScalePlane].row_bytes / 2;
     for (uint64_t row = 0; row < n_rows; ++row) {
@@ -143,7 +176,7 @@ struct RowSplit {
             .bits_per_weight = C::kBits + 16.0 / kGroup,
             .planes = planes,
             .decode = decode,
-            .codes = codes,
+            .codes = kHasEncoder ? codes : nullptr,
             .encode = encode,
             .validate = validate};
   }
@@ -229,15 +262,17 @@ struct RowSplit {
     if ((scale & 0x7c00u) == 0x7c00u)
       throw Error(Code::kValue, "row {} column {}: scale word 0x{:04X}, a finite scale expected",
                   row, first_col, scale);
-    if (scale == 0x8000u)
+    constexpr bool kAnyScale = C::kScales == ScaleRule::kAny;
+    if (!kAnyScale && scale == 0x8000u)
       throw Error(Code::kValue, "row {} column {}: scale word 0x8000 is −0, +0 expected", row,
                   first_col);
     if (n_real == 0 && scale != 0)
       throw Error(Code::kValue,
                   "row {} column {}: scale word 0x{:04X} of a padding group, 0x0000 expected", row,
                   first_col, scale);
-    // Codes of a full group under a nonzero scale are all legal, save for the lowest of q8.
-    if (C::kBits < 8 && scale != 0 && n_real == kGroup) return;
+    // Codes of a full group under a nonzero scale are all legal, save for the lowest of q8 and t2.
+    constexpr bool kAllLegal = C::kQmax - C::kQmin + 1 == 1 << C::kBits;
+    if (kAllLegal && (scale != 0 || kAnyScale) && n_real == kGroup) return;
     alignas(16) Codes codes;
     at.unpack(group, codes);
     int lowest = 0, highest = 0;
@@ -257,7 +292,7 @@ struct RowSplit {
       if (code != 0 && i >= n_real)
         throw Error(Code::kValue, "row {} column {}: padding code {}, 0 expected", row,
                     first_col + i, code);
-      if (code != 0 && scale == 0)
+      if (code != 0 && scale == 0 && C::kScales != ScaleRule::kAny)
         throw Error(Code::kValue, "row {} column {}: code {} under scale 0, code 0 expected", row,
                     first_col + i, code);
       if (code < C::kQmin)

@@ -29,9 +29,30 @@ constexpr KernelId kRoutes[codec::kFormats][kPolicies] = {
     /* gguf_q8_0 */ {kGeneric, kFloats, kPanels, kPanels},
     /* gguf_q4_k */ {kGeneric, kFloats, kPanels, kPanels},
     /* gguf_q6_k */ {kGeneric, kFloats, kPanels, kPanels},
+    /* gguf_q4_1 */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_q5_0 */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_q5_1 */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_q2_0 */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_q2_k */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_q3_k */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_q5_k */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_iq4_nl */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_iq4_xs */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* q2_g64 */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* t2_g128 */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* fp8_row_bf16 */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* fp8_row_fp16 */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* nvfp4 */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_iq2_xxs */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_iq2_xs */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_iq3_xxs */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_iq1_s */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_iq3_s */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_iq2_s */ {kGeneric, kGeneric, kGeneric, kGeneric},
+    /* gguf_iq1_m */ {kGeneric, kGeneric, kGeneric, kGeneric},
 };
 static_assert(static_cast<int>(codec::FormatId::kBf16) == 0);
-static_assert(static_cast<int>(codec::FormatId::kGgufQ6K) == codec::kFormats - 1);
+static_assert(static_cast<int>(codec::FormatId::kGgufIq1M) == codec::kFormats - 1);
 static_assert(static_cast<int>(graph::Policy::kExact) == 0);
 static_assert(static_cast<int>(graph::Policy::kAllowA4) == kPolicies - 1);
 

@@ -151,10 +151,44 @@ class Completions(Routes):
                                     ({"best_of": 2}, "unsupported_parameter", "best_of"),
                                     ({"n": 9}, "invalid_value", "n"), ({"max_tokens": -1}, "invalid_value", "max_tokens"),
                                     ({"echo": "yes"}, "invalid_type", "echo"), ({"logprobs": 21}, "invalid_value", "logprobs"),
-                                    ({"logprobs": 1, "echo": True}, "prompt_logprobs_unavailable", "logprobs")):
+                                    ({"logprobs": 1, "echo": True}, "prompt_logprobs_unavailable", "logprobs"),
+                                   ({"prompt_logprobs": 1}, "prompt_logprobs_unavailable", "prompt_logprobs"),
+                                   ({"prompt_logprobs": 21}, "invalid_value", "prompt_logprobs")):
             with self.subTest(fields=str(fields)[:60]):
                 error = self.post("/v1/completions", 400, **dict({"prompt": "a"}, **fields))[0]["error"]
                 self.assertEqual((error["code"], error["param"]), (code, param), error)
+
+
+class PromptLogprobs(Routes):
+    """A model prepared for them."""
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(FLARE, "--prompt-logprobs")
+
+    def test_an_echoed_answer_has_the_logprobs_that_it_was_drawn_with(self):
+        drawn = self.post("/v1/completions", prompt=PROMPT, temperature=0, max_tokens=30, logprobs=1)[0]["choices"][0]
+        n_prompt = len(self.post("/tokenize", content=PROMPT)[0]["tokens"])
+        echoed = self.post("/v1/completions", prompt=PROMPT + drawn["text"], max_tokens=0, echo=True,
+                           logprobs=1)[0]
+        self.assertEqual(echoed["usage"]["completion_tokens"], 0)
+        choice = echoed["choices"][0]
+        self.assertEqual(choice["text"], PROMPT + drawn["text"])
+        lists = choice["logprobs"]
+        self.assertEqual("".join(lists["tokens"]), PROMPT + drawn["text"])
+        self.assertEqual((lists["token_logprobs"][0], lists["top_logprobs"][0]), (None, None))
+        self.assertEqual(len(lists["tokens"]), echoed["usage"]["prompt_tokens"])
+        self.assertEqual(lists["tokens"][n_prompt:], drawn["logprobs"]["tokens"])
+        for got, want in zip(lists["token_logprobs"][n_prompt:], drawn["logprobs"]["token_logprobs"]):
+            self.assertAlmostEqual(got, want, delta=0.05)  # rows of a chunk round otherwise
+        # The same as a list of its own, with what follows.
+        both = self.post("/v1/completions", prompt=PROMPT, temperature=0, max_tokens=3, prompt_logprobs=2, n=2)[0]
+        for choice in both["choices"]:
+            self.assertEqual(len(choice["prompt_logprobs"]), n_prompt)
+            self.assertIsNone(choice["prompt_logprobs"][0])
+            for entry, want in zip(choice["prompt_logprobs"][1:], lists["token_logprobs"][1:]):
+                self.assertAlmostEqual(entry["logprob"], want, delta=0.05)
+                self.assertEqual(len(entry["top_logprobs"]), 2)
+        self.assertEqual(both["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
 
 
 class Native(Routes):

@@ -31,9 +31,12 @@ constexpr float kServedMargin = 0.3f;
 const fs::path kShared = fs::path(FLARE_SOURCE_DIR) / "../shared/data";
 const fs::path kTwins = kShared / "goldens/gguf";
 
-const char* const kFiles[] = {
-    "llama2-bf16",     "llama3-bf16",     "qwen2-bf16",      "qwen3-bf16",      "qwen3_5-bf16",
-    "qwen3_wide-bf16", "qwen3_wide-q4_0", "qwen3_wide-q8_0", "qwen3_wide-q4_k", "qwen3_wide-q6_k"};
+const char* const kFiles[] = {"llama2-bf16",     "llama3-bf16",       "qwen2-bf16",
+                              "qwen3-bf16",      "qwen3_5-bf16",      "qwen3_wide-bf16",
+                              "qwen3_wide-q4_0", "qwen3_wide-q8_0",   "qwen3_wide-q4_k",
+                              "qwen3_wide-q6_k", "qwen3_wide-q2_k",   "qwen3_wide-q3_k",
+                              "qwen3_wide-q4_1", "qwen3_wide-q5_0",   "qwen3_wide-q5_1",
+                              "qwen3_wide-q5_k", "qwen3_wide-iq4_nl", "qwen3_wide-iq4_xs"};
 
 Json read_json(const fs::path& file) { return parse_json(read_text_file(file), file.string()); }
 

@@ -391,6 +391,14 @@ void Languages::forget(size_t n_kept) {
   bytes_ = n_kept * (sizeof(Node) + sizeof(Memo) + 48);
 }
 
+bool Languages::counts_only(Lang a, uint32_t& min, uint32_t& max) const {
+  const Node& n = node(a);
+  const bool repeats = n.op == Op::kRepeat && static_cast<Lang>(n.a) == any_;
+  min = repeats ? n.b : a == any_ ? 1 : 0;
+  max = repeats ? n.c : min;
+  return repeats || a == any_ || a == kEmptyWord;
+}
+
 uint32_t Languages::free_letters(Lang a, const CodePointSet& set) {
   Freedoms known;
   return freedom(a, set, known).letters;

@@ -59,6 +59,8 @@ class Languages {
   uint32_t largest_bound(Lang a) const { return node(a).largest_bound; }
   // Where a letter leads; letters that lead to nothing are left out. Ascending.
   std::span<const Arc> arcs(Lang a);
+  // Whether a is every text of min..max code points; the bounds then.
+  bool counts_only(Lang a, uint32_t& min, uint32_t& max) const;
   // Whether any word is in a. Exact but for intersections too large to explore (taken as true).
   bool live(Lang a);
   bool matches(Lang a, std::u32string_view word);

@@ -320,6 +320,22 @@ void Lexer::markers(Lex lex, std::vector<int32_t>& out) {
       out.push_back(static_cast<int32_t>(c - kMarkerBase));
 }
 
+void Lexer::next_letters(Lex lex, size_t most, std::vector<Lex>& out) {
+  if (before_quote(lex)) {
+    out.push_back(step(lex, '"'));
+    return;
+  }
+  if (!plain(lex)) return;
+  const State s = at(lex);
+  const std::span<const Arc> known = arcs(s);
+  const std::vector<Arc> all(known.begin(),
+                             known.begin() + static_cast<ptrdiff_t>(std::min(known.size(), most)));
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i].lo < kMarkerBase)
+      out.push_back(
+          intern({.spelling = s.spelling, .phase = Phase::kPlain, .inner = all[i].target}));
+}
+
 int32_t Lexer::key(Key k) {
   const bool any = std::any_of(k.others.begin(), k.others.end(),
                                [](Lang l) { return l != Languages::kNothing; });

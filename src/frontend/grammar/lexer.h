@@ -70,12 +70,18 @@ class Lexer {
   // The tag of unlisted names if these may be any, and the leaf is before a name's quote or between
   // two of its letters; -1 otherwise.
   int32_t any_other_tag(Lex lex) const;
-  // Whether the leaf is a JSON string of any content, before its quote or between two letters.
-  bool any_string(Lex lex) const {
+  // Whether the leaf is a JSON string of any content but for its length, before its quote or
+  // between two letters; the bounds of what is to come.
+  bool counts_only(Lex lex, uint32_t& min, uint32_t& max) const {
     const State& s = at(lex);
-    return s.spelling == Spelling::kJson && s.inner == Languages::kEverything &&
-           (s.phase == Phase::kStart || s.phase == Phase::kPlain);
+    return s.spelling == Spelling::kJson &&
+           (s.phase == Phase::kStart || s.phase == Phase::kPlain) &&
+           languages_.counts_only(s.inner, min, max);
   }
+  // Before the opening quote.
+  bool before_quote(Lex lex) const { return at(lex).phase == Phase::kStart; }
+  // States behind the next letters, one of each kind; behind the quote where that comes first.
+  void next_letters(Lex lex, size_t most, std::vector<Lex>& out);
   // The character that this byte completes, -1 if none.
   int32_t completed(Lex lex, uint8_t byte) const;
 

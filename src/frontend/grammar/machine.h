@@ -55,10 +55,11 @@ class Machine {
   bool fill_mask(State state, std::span<uint32_t> mask);
   // The one byte that may follow if the text cannot end; -1 otherwise.
   int forced_byte(State state);
-  // Learns the masks of the leaves ahead until the check says stop.
+  // Learns masks ahead, those of what comes first first, until the check says stop.
   template <typename Stop>
   void warm(Stop stop) {
-    for (size_t pc = 0; pc < program_.code.size() && !stop(); ++pc) warm_leaf(pc);
+    std::vector<Lex> ahead = first_leaves();
+    for (size_t i = 0; i < ahead.size() && !stop(); ++i) warm_leaf(ahead[i], ahead);
   }
   size_t bytes() const;
 
@@ -125,6 +126,7 @@ class Machine {
     std::vector<std::pair<Lex, std::vector<int32_t>>> conditional;
   };
   struct Collect;
+  class Walk;
 
   void check_operation();
   State closure(std::vector<Config> kernel, std::vector<Thread> threads);
@@ -146,16 +148,21 @@ class Machine {
 
   const Summary& summary(Lex lex, int32_t nodes);
   Summary make_summary(Lex lex, int32_t nodes);
-  Summary any_string_summary(Lex lex);
+  Summary counted_string_summary(Lex lex, uint32_t min, uint32_t max);
   Summary open_key_summary(Lex lex, int32_t other_tag);
   void add_long_tokens(Lex lex, Summary& out);
+  void make_dense(Summary& summary) const;
   int32_t node_set(std::vector<uint32_t> nodes);
   int32_t any_exits(bool plain);
   std::vector<std::pair<int32_t, std::vector<int32_t>>> partition(const std::vector<int32_t>& sets);
-  void warm_leaf(size_t pc);
+  std::vector<Lex> first_leaves();
+  void warm_leaf(Lex lex, std::vector<Lex>& ahead);
   void collect(Collect& job, State state, int32_t nodes, bool approximate);
   void collect_key(Collect& job, const Config& config, int32_t nodes, bool approximate);
   void recheck_duplicates(Collect& job, const Config& config, int32_t nodes);
+  void recheck_rewritten(Collect& job, const Config& config, int32_t nodes,
+                         std::span<const int32_t> tokens);
+  std::vector<std::u32string> names_left(const Config& config) const;
   void add_tokens(Collect& job, const Summary& s, Lex lex);
 
   std::unique_ptr<Languages> languages_;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <optional>
 
+#include "base/json/json.h"
 #include "frontend/grammar/machine.h"
 #include "frontend/grammar/vocabulary_trie.h"
 
@@ -23,6 +25,23 @@ void set_token(std::span<uint32_t> mask, int32_t token) {
   mask[static_cast<size_t>(token) / 32] |= 1u << (token % 32);
 }
 bool is_plain(std::string_view bytes) { return bytes.find('\\') == std::string_view::npos; }
+
+// The letters of a JSON string up to its closing quote; nullopt if that cannot be told.
+std::optional<std::u32string> json_letters(std::string_view bytes) {
+  bool escaped = false;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] == '"' && !escaped) {
+      try {
+        const Json text = parse_json('"' + std::string(bytes.substr(0, i + 1)), "token");
+        return decode_utf8(text.as_string());
+      } catch (const Error&) {
+        return std::nullopt;
+      }
+    }
+    escaped = bytes[i] == '\\' && !escaped;
+  }
+  return std::nullopt;
+}
 
 // The node below `node` that this byte leads to; 0 if none.
 uint32_t child(const Trie& trie, uint32_t node, uint8_t byte) {
@@ -191,24 +210,32 @@ void Machine::collect_key(Collect& job, const Config& c, int32_t nodes, bool app
     job.retry.insert(job.retry.end(), exit.doubtful.begin(), exit.doubtful.end());
     if (exit.nodes >= 0) collect(job, next, exit.nodes, approximate || !listed);
     others |= !listed;
-    if (!listed && has_extras)
-      job.retry.insert(job.retry.end(), exit.rewritten.begin(), exit.rewritten.end());
+    if (!listed && has_extras) recheck_rewritten(job, c, nodes, exit.rewritten);
     if (!listed && has_extras && exit.all_rewritten != nullptr)
-      job.retry.insert(job.retry.end(), exit.all_rewritten->begin(), exit.all_rewritten->end());
+      recheck_rewritten(job, c, nodes, *exit.all_rewritten);
   }
   if (others && has_extras && !approximate) recheck_duplicates(job, c, nodes);
+}
+
+// What is missing of the names that the object has already and that the one under way begins.
+std::vector<std::u32string> Machine::names_left(const Config& c) const {
+  std::vector<std::u32string> out;
+  const auto data = static_cast<size_t>(frames_[static_cast<size_t>(c.frame)].data);
+  for (const int32_t extra : object_states_[data].extras) {
+    if (extra == kNoName || !is_prefix(c.name, extra)) continue;
+    std::u32string rest;
+    for (int32_t n = extra; n != c.name; n = names_[static_cast<size_t>(n)].parent)
+      rest += static_cast<char32_t>(names_[static_cast<size_t>(n)].letter);
+    std::reverse(rest.begin(), rest.end());
+    out.push_back(std::move(rest));
+  }
+  return out;
 }
 
 // Marks the tokens that would complete a name the object has already.
 void Machine::recheck_duplicates(Collect& job, const Config& c, int32_t nodes) {
   const Trie& trie = vocabulary_.trie();
-  const auto data = static_cast<size_t>(frames_[static_cast<size_t>(c.frame)].data);
-  const std::vector<int32_t> extras = object_states_[data].extras;
-  for (const int32_t extra : extras) {
-    if (extra == kNoName || !is_prefix(c.name, extra)) continue;
-    std::u32string rest;
-    for (int32_t n = extra; n != c.name; n = names_[static_cast<size_t>(n)].parent)
-      rest.insert(rest.begin(), names_[static_cast<size_t>(n)].letter);
+  for (const std::u32string& rest : names_left(c)) {
     std::string bytes;
     for (const char32_t letter : rest) append_utf8(bytes, letter);
     bytes += '"';
@@ -227,6 +254,23 @@ void Machine::recheck_duplicates(Collect& job, const Config& c, int32_t nodes) {
           job.retry.push_back(trie.tokens[t]);
       }
     }
+  }
+}
+
+// The same of tokens that spell with escapes, where they begin at a letter only if they spell one.
+void Machine::recheck_rewritten(Collect& job, const Config& c, int32_t nodes,
+                                std::span<const int32_t> tokens) {
+  if (tokens.empty()) return;
+  const std::vector<std::u32string> names = names_left(c);
+  if (names.empty()) return;
+  const bool before_quote = lexer_.before_quote(c.lex);
+  const bool readable = nodes == kRootSet && (before_quote || lexer_.plain(c.lex));
+  for (const int32_t token : tokens) {
+    std::string_view bytes = vocabulary_.token(token).bytes;
+    if (before_quote) bytes.remove_prefix(1);
+    const std::optional<std::u32string> spelled = readable ? json_letters(bytes) : std::nullopt;
+    if (!spelled || std::find(names.begin(), names.end(), *spelled) != names.end())
+      job.retry.push_back(token);
   }
 }
 
@@ -267,11 +311,13 @@ int32_t Machine::any_exits(bool plain) {
 void Machine::add_long_tokens(Lex lex, Summary& out) {
   const Trie& trie = vocabulary_.trie();
   const bool is_key = lexer_.spelling(lex) == Spelling::kKey;
-  const bool any = lexer_.any_string(lex) || (is_key && lexer_.any_other_tag(lex) >= 0);
+  uint32_t min = 0, most = 0;  // letters that any token may have
+  if (!lexer_.plain(lex) || !lexer_.counts_only(lex, min, most))
+    most = is_key && lexer_.plain(lex) && lexer_.any_other_tag(lex) >= 0 ? Languages::kInfinite : 0;
   for (uint32_t n = 0; n < trie.long_tokens.size(); ++n) {
-    const int32_t id = trie.long_tokens[n].id;
-    if (any && lexer_.plain(lex) && trie.long_tokens[n].letters > 0) {
-      out.staying.push_back(n);
+    const auto& [id, letters] = trie.long_tokens[n];
+    if (letters > 0 && most > 0) {
+      if (letters <= most) out.staying.push_back(n);
       continue;
     }
     Lex here = lex;
@@ -289,12 +335,27 @@ void Machine::add_long_tokens(Lex lex, Summary& out) {
   }
 }
 
-Machine::Summary Machine::any_string_summary(Lex lex) {
-  const Trie::AnyString& any = vocabulary_.trie().any_string[lexer_.plain(lex) ? 1 : 0];
+// Of a string of any letters, as long as they are min..max: the vocabulary knows each token's.
+Machine::Summary Machine::counted_string_summary(Lex lex, uint32_t min, uint32_t max) {
+  const bool plain = lexer_.plain(lex);
+  const Trie::AnyString& any = vocabulary_.trie().any_string[plain ? 1 : 0];
   Summary out;
-  out.shared = &any.inside;
-  out.shared_closing = &any.closing;
-  out.exits = any_exits(lexer_.plain(lex));
+  out.shared = &any.inside_up_to[std::min<size_t>(max, any.inside_up_to.size() - 1)];
+  if (min == 0 && max >= kLongestInTrie) {
+    out.shared_closing = &any.closing;
+    out.exits = any_exits(plain);
+  } else {
+    const auto fits = [&](const Trie::AnyString::Counted& c) {
+      return c.letters >= min && c.letters <= max;
+    };
+    for (const Trie::AnyString::Counted& closing : any.closings)
+      if (fits(closing)) out.sparse.push_back(static_cast<int32_t>(closing.what));
+    std::vector<uint32_t> nodes;
+    for (const Trie::AnyString::Counted& exit : any.counted_exits)
+      if (fits(exit)) nodes.push_back(exit.what);
+    out.exits = node_set(std::move(nodes));
+    make_dense(out);
+  }
   add_long_tokens(lex, out);
   return out;
 }
@@ -305,7 +366,7 @@ Machine::Summary Machine::open_key_summary(Lex lex, int32_t other_tag) {
   const Trie& trie = vocabulary_.trie();
   const Trie::AnyString& any = trie.any_string[lexer_.plain(lex) ? 1 : 0];
   Summary out;
-  out.shared = &any.inside;
+  out.shared = &any.inside();
   std::unordered_map<int32_t, std::pair<Exit, std::vector<uint32_t>>> listed;
   std::vector<int32_t> listed_tokens;
   std::vector<uint32_t> listed_nodes;
@@ -354,105 +415,158 @@ Machine::Summary Machine::open_key_summary(Lex lex, int32_t other_tag) {
   return out;
 }
 
-Machine::Summary Machine::make_summary(Lex lex, int32_t nodes) {
-  const Trie& trie = vocabulary_.trie();
-  if (nodes == kRootSet && lexer_.any_string(lex)) return any_string_summary(lex);
-  if (nodes == kRootSet && lexer_.any_other_tag(lex) >= 0)
-    return open_key_summary(lex, lexer_.any_other_tag(lex));
-  Summary out;
-  std::vector<uint32_t> exits;
-  std::unordered_map<int32_t, std::pair<Exit, std::vector<uint32_t>>> keys;
-  std::unordered_map<Lex, std::vector<int32_t>> conditional;
-  const bool is_key = lexer_.spelling(lex) == Spelling::kKey;
-  Lex stack[kLongestInTrie + 2];
+// One walk of the vocabulary through a leaf, which sorts the tokens.
+class Machine::Walk {
+ public:
+  Walk(Machine& machine, Lex lex)
+      : m_(machine),
+        trie_(machine.vocabulary_.trie()),
+        lexer_(machine.lexer_),
+        lex_(lex),
+        is_key_(lexer_.spelling(lex) == Spelling::kKey) {}
 
-  const auto tokens_at = [&](uint32_t node) {
-    return std::span(trie.tokens)
-        .subspan(trie.first_token[node], trie.first_token[node + 1] - trie.first_token[node]);
-  };
-  const auto enter = [&](size_t depth, uint8_t byte) {
-    stack[depth] = lexer_.step(stack[depth - 1], byte);
-    return stack[depth] != Lexer::kDead;
-  };
-  const auto at_text = [&](uint32_t node, size_t depth) {
-    const Lex here = stack[depth];
+  // From where tokens begin: what a slice knows of is passed over.
+  void from_root() {
+    const Trie::View* view = &trie_.all;
+    for (const Trie::Slice& slice : trie_.slices) {
+      const uint32_t free = lexer_.free_letters(lex_, slice.letters);
+      if (free < kSliceLetters && (free == 0 || free != lexer_.most_letters(lex_))) continue;
+      view = &slice.rest;
+      out_.dense = slice.up_to[std::min(free, kSliceLetters)];
+      break;
+    }
+    stack_[0] = lex_;
+    run(*view, 1, static_cast<uint32_t>(view->size()));
+    m_.add_long_tokens(lex_, out_);
+  }
+
+  // From behind nodes of the trie, where the leaf begins in the middle of tokens.
+  void from_nodes(const std::vector<uint32_t>& nodes) {
+    for (const uint32_t node : nodes) {
+      stack_[trie_.all.depth[node]] = lex_;
+      run(trie_.all, node + 1, trie_.all.skip[node]);
+    }
+  }
+
+  Summary finish() {
+    m_.make_dense(out_);
+    out_.exits = m_.node_set(std::move(exits_));
+    for (auto& [tag, group] : keys_) {
+      group.first.tag = tag;
+      group.first.nodes = m_.node_set(std::move(group.second));
+      out_.keys.push_back(std::move(group.first));
+    }
+    for (auto& [here, tokens] : conditional_)
+      out_.conditional.emplace_back(here, std::move(tokens));
+    return std::move(out_);
+  }
+
+ private:
+  void run(const Trie::View& view, uint32_t first, uint32_t last) {
+    const auto enter = [this](size_t depth, uint8_t byte) {
+      stack_[depth] = lexer_.step(stack_[depth - 1], byte);
+      return stack_[depth] != Lexer::kDead;
+    };
+    if (is_key_)
+      walk(view, first, last, enter,
+           [this](uint32_t node, size_t depth) { return at_key(node, stack_[depth]); });
+    else
+      walk(view, first, last, enter,
+           [this](uint32_t node, size_t depth) { return at_text(node, stack_[depth]); });
+  }
+
+  std::span<const int32_t> tokens_at(uint32_t node) const {
+    return std::span(trie_.tokens)
+        .subspan(trie_.first_token[node], trie_.first_token[node + 1] - trie_.first_token[node]);
+  }
+
+  // Whether what is below the node is of interest too.
+  bool at_text(uint32_t node, Lex here) {
     const auto tokens = tokens_at(node);
-    out.sparse.insert(out.sparse.end(), tokens.begin(), tokens.end());
-    if (lexer_.accepts(here) && trie.has_children(node)) exits.push_back(node);
+    out_.sparse.insert(out_.sparse.end(), tokens.begin(), tokens.end());
+    if (lexer_.accepts(here) && trie_.has_children(node)) exits_.push_back(node);
     return lexer_.goes_on(here);
-  };
-  const auto at_key = [&](uint32_t node, size_t depth) {
-    const Lex here = stack[depth];
+  }
+
+  bool at_key(uint32_t node, Lex here) {
     const auto tokens = tokens_at(node);
     if (!lexer_.accepts(here)) {
       if (lexer_.key_free(here))
-        out.sparse.insert(out.sparse.end(), tokens.begin(), tokens.end());
+        out_.sparse.insert(out_.sparse.end(), tokens.begin(), tokens.end());
       else if (!tokens.empty())
-        conditional[here].insert(conditional[here].end(), tokens.begin(), tokens.end());
+        conditional_[here].insert(conditional_[here].end(), tokens.begin(), tokens.end());
       return true;
     }
-    auto& [exit, behind] = keys[lexer_.tag(here)];
+    auto& [exit, behind] = keys_[lexer_.tag(here)];
     exit.tokens.insert(exit.tokens.end(), tokens.begin(), tokens.end());
-    if (trie.has_children(node)) behind.push_back(node);
+    if (trie_.has_children(node)) behind.push_back(node);
     // An escape may spell a name in another way than it was spelled before.
-    for (uint32_t t = trie.first_token[node]; t < trie.first_token[trie.all.skip[node]]; ++t) {
-      const int32_t id = trie.tokens[t];
-      if (!is_plain(vocabulary_.token(id).bytes)) exit.rewritten.push_back(id);
+    for (uint32_t t = trie_.first_token[node]; t < trie_.first_token[trie_.all.skip[node]]; ++t) {
+      const int32_t id = trie_.tokens[t];
+      if (!is_plain(m_.vocabulary_.token(id).bytes)) exit.rewritten.push_back(id);
     }
     return false;
-  };
-  const auto run = [&](const Trie::View& view, uint32_t first, uint32_t last) {
-    if (is_key)
-      walk(view, first, last, enter, at_key);
-    else
-      walk(view, first, last, enter, at_text);
-  };
+  }
 
-  const Trie::Slice* slice = nullptr;
+  Machine& m_;
+  const Trie& trie_;
+  Lexer& lexer_;
+  const Lex lex_;
+  const bool is_key_;
+  Lex stack_[kLongestInTrie + 2];
+  Summary out_;
+  std::vector<uint32_t> exits_;
+  std::unordered_map<int32_t, std::pair<Exit, std::vector<uint32_t>>> keys_;  // by tag
+  std::unordered_map<Lex, std::vector<int32_t>> conditional_;
+};
+
+// Many tokens take less room as a mask.
+void Machine::make_dense(Summary& summary) const {
+  if (summary.dense.empty() && summary.sparse.size() <= kSparse) return;
+  summary.dense.resize(vocabulary_.mask_words(), 0);
+  for (const int32_t token : summary.sparse) set_token(summary.dense, token);
+  summary.sparse.clear();
+}
+
+Machine::Summary Machine::make_summary(Lex lex, int32_t nodes) {
   if (nodes == kRootSet) {
-    for (const Trie::Slice& s : trie.slices) {
-      const uint32_t free = lexer_.free_letters(lex, s.letters);
-      if (free >= kSliceLetters || (free > 0 && free == lexer_.most_letters(lex))) {
-        slice = &s;
-        out.dense = s.up_to[std::min(free, kSliceLetters)];
-        break;
-      }
-    }
-    stack[0] = lex;
-    const Trie::View& view = slice ? slice->rest : trie.all;
-    run(view, 1, static_cast<uint32_t>(view.size()));
-    add_long_tokens(lex, out);
-  } else {
-    const std::vector<uint32_t> members = node_sets_[static_cast<size_t>(nodes)];
-    for (const uint32_t node : members) {
-      stack[trie.all.depth[node]] = lex;
-      run(trie.all, node + 1, trie.all.skip[node]);
-    }
+    uint32_t min = 0, max = 0;
+    if (lexer_.counts_only(lex, min, max)) return counted_string_summary(lex, min, max);
+    if (const int32_t tag = lexer_.any_other_tag(lex); tag >= 0) return open_key_summary(lex, tag);
   }
+  Walk walk(*this, lex);
+  if (nodes == kRootSet)
+    walk.from_root();
+  else
+    walk.from_nodes(std::vector(node_sets_[static_cast<size_t>(nodes)]));
+  return walk.finish();
+}
 
-  if (!out.dense.empty() || out.sparse.size() > kSparse) {
-    out.dense.resize(vocabulary_.mask_words(), 0);
-    for (const int32_t token : out.sparse) set_token(out.dense, token);
-    out.sparse.clear();
+// Where leaves and member names begin.
+std::vector<Lex> Machine::first_leaves() {
+  std::vector<Lex> out;
+  for (const Instruction& i : program_.code) {
+    if (i.op == Op::kLeaf) {
+      out.push_back(lexer_.start(i.a, static_cast<Spelling>(i.b)));
+    } else if (i.op == Op::kKey) {
+      const int32_t state =
+          object_state({.object = i.a, .seen = {}, .needed = {}, .usable = {}, .extras = {}});
+      out.push_back(lexer_.start_key(i.a, object_states_[static_cast<size_t>(state)].others));
+    }
   }
-  out.exits = node_set(std::move(exits));
-  for (auto& [tag, group] : keys) {
-    group.first.tag = tag;
-    group.first.nodes = node_set(std::move(group.second));
-    out.keys.push_back(std::move(group.first));
-  }
-  for (auto& [here, tokens] : conditional) out.conditional.emplace_back(here, std::move(tokens));
   return out;
 }
 
-void Machine::warm_leaf(size_t pc) {
-  const Instruction& i = program_.code[pc];
-  if (i.op != Op::kLeaf) return;
-  Lex lex = lexer_.start(i.a, static_cast<Spelling>(i.b));
-  summary(lexer_.clipped(lex, kHorizon), kRootSet);
-  if (lexer_.spelling(lex) == Spelling::kRaw) return;
-  lex = lexer_.step(lex, '"');
-  if (lex != Lexer::kDead) summary(lexer_.clipped(lex, kHorizon), kRootSet);
+// Learns the mask of a leaf at this place, and adds the places that may be next.
+void Machine::warm_leaf(Lex lex, std::vector<Lex>& ahead) {
+  constexpr size_t kMostAhead = 4000;
+  constexpr size_t kLettersOfOne = 64;
+  if (lex == Lexer::kDead) return;
+  const Lex clipped = lexer_.clipped(lex, kHorizon);
+  const uint64_t key = uint64_t{static_cast<uint32_t>(clipped)} << 32 | kRootSet;
+  if (summaries_.contains(key) || !lexer_.goes_on(clipped)) return;
+  summary(clipped, kRootSet);
+  if (ahead.size() < kMostAhead) lexer_.next_letters(clipped, kLettersOfOne, ahead);
 }
 
 }  // namespace flare::frontend::grammar

@@ -52,7 +52,12 @@ std::shared_ptr<const Vocabulary> crossing_vocabulary() {
                              "b\",\"b\"",
                              "x\":{\"x\":",
                              "\"a\":1,\"a\":2",
-                             "c\":1,\"c\":"})
+                             "c\":1,\"c\":",
+                             "\\u0061\":",
+                             "\"\\u0061\":1",
+                             "\\u0062\"",
+                             "\\ud83d\\ude00\":",
+                             "\\ud83d"})
       more.push_back({text});
     more.push_back({std::string(100, 'a')});
     more.push_back({std::string(100, ' ')});
@@ -102,6 +107,9 @@ TEST(Mask, IsExactlyWhatEachTokenTriedAloneSays) {
       R"({"type":"object","minProperties":2,"dependentRequired":{"a":["b"]},"properties":{"a":{},"b":{},"c":{}},"additionalProperties":false})",
       R"({"type":"array","items":{"type":"string","maxLength":5},"minItems":1,"maxItems":3})",
       R"({"type":"string","maxLength":40})",
+      R"({"type":"string","minLength":1})",
+      R"({"type":"array","items":{"type":"string","minLength":2,"maxLength":3}})",
+      R"({"type":"string","minLength":60})",
       R"({"type":"string","minLength":30,"maxLength":70})",
       R"({"type":"string","pattern":"^[a-c]{3,50}$"})",
       R"({"type":"string","pattern":"b{2}"})",
@@ -118,6 +126,18 @@ TEST(Mask, IsExactlyWhatEachTokenTriedAloneSays) {
       walk_and_check(json_schema_grammar(parse_json(text, "schema")), crossing_vocabulary(),
                      cases.number(), 3, 30);
     }
+}
+
+TEST(Mask, ANameMayNotComeAgainInAnotherSpelling) {
+  const auto v = crossing_vocabulary();
+  const auto compiled = compile(json_object_grammar(), v, cold());
+  for (const std::string text :
+       {R"({"a":1,)", R"({"a":1,")", R"({"a":1,"b":{"a":2},")", R"({"\u0061":1,"x)",
+        R"({"ax":1,"a":2,"\u)", R"({"😀":1,")", R"({"😀":1,"b":2,"\ud83d)", R"({"":1,")"}) {
+    Matcher matcher(compiled);
+    ASSERT_TRUE(matcher.advance_text(text)) << text;
+    expect_exact_mask(matcher, *v, text);
+  }
 }
 
 TEST(Mask, IsExactForTextMarkersAndRecursiveGrammars) {

@@ -85,31 +85,46 @@ Trie::AnyString any_string(const std::vector<Token>& tokens, const Trie& trie, b
   Lexer lexer(languages, program);
   const Lex start = lexer.start(Languages::kEverything, Spelling::kJson);
   Trie::AnyString out;
-  out.inside.assign((tokens.size() + 31) / 32, 0);
-  out.closing = out.inside;
+  const std::vector<uint32_t> none((tokens.size() + 31) / 32, 0);
+  out.inside_up_to.assign(kLongestInTrie + 1, none);
+  out.closing = none;
+  const auto set = [](std::vector<uint32_t>& mask, int32_t token) {
+    mask[static_cast<size_t>(token) / 32] |= 1u << (token % 32);
+  };
   Lex stack[kLongestInTrie + 1] = {open ? lexer.step(start, '"') : start};
+  uint32_t letters[kLongestInTrie + 1] = {0};  // whole ones
   for (uint32_t node = 1; node < trie.all.size();) {
     const size_t depth = trie.all.depth[node];
-    stack[depth] = lexer.step(stack[depth - 1], trie.all.byte[node]);
+    const uint8_t byte = trie.all.byte[node];
+    stack[depth] = lexer.step(stack[depth - 1], byte);
     const uint32_t end = trie.all.skip[node];
     if (stack[depth] == Lexer::kDead) {
       node = end;
       continue;
     }
+    letters[depth] = letters[depth - 1] + (lexer.completed(stack[depth - 1], byte) >= 0 ? 1 : 0);
     const bool closed = lexer.accepts(stack[depth]);
-    for (uint32_t t = trie.first_token[node]; t < trie.first_token[node + 1]; ++t)
-      (closed ? out.closing : out.inside)[static_cast<size_t>(trie.tokens[t]) / 32] |=
-          1u << (trie.tokens[t] % 32);
+    const bool whole = closed || lexer.plain(stack[depth]);
+    for (uint32_t t = trie.first_token[node]; t < trie.first_token[node + 1]; ++t) {
+      const int32_t token = trie.tokens[t];
+      set(closed ? out.closing : out.inside_up_to[letters[depth] + (whole ? 0 : 1)], token);
+      if (closed) out.closings.push_back({letters[depth], static_cast<uint32_t>(token)});
+    }
     if (!closed) {
       ++node;
       continue;
     }
-    if (trie.has_children(node)) out.exits.push_back(node);
+    if (trie.has_children(node)) {
+      out.exits.push_back(node);
+      out.counted_exits.push_back({letters[depth], node});
+    }
     for (uint32_t t = trie.first_token[node]; t < trie.first_token[end]; ++t)
       if (tokens[static_cast<size_t>(trie.tokens[t])].bytes.find('\\') != std::string::npos)
         out.rewritten.push_back(trie.tokens[t]);
     node = end;
   }
+  for (size_t n = 1; n < out.inside_up_to.size(); ++n)
+    for (size_t w = 0; w < none.size(); ++w) out.inside_up_to[n][w] |= out.inside_up_to[n - 1][w];
   return out;
 }
 

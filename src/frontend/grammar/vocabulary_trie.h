@@ -51,12 +51,20 @@ struct Vocabulary::Trie {
   std::vector<Slice> slices;  // larger ones first
 
   // What may follow where a JSON string of any content begins ([0]: before its quote) or goes on
-  // ([1]): the tokens that stay inside, those that end it, the nodes where others leave it.
+  // ([1]): the tokens that stay inside, those that end it, the nodes where others leave it. Each
+  // with its letters, as far as the closing quote; one under way counts.
   struct AnyString {
-    std::vector<uint32_t> inside;    // mask
-    std::vector<uint32_t> closing;   // mask of tokens whose last byte is the closing quote
-    std::vector<uint32_t> exits;     // nodes of that quote that have children
+    struct Counted {
+      uint32_t letters;
+      uint32_t what;  // token, or node
+    };
+    std::vector<std::vector<uint32_t>> inside_up_to;  // [n]: mask of those of at most n letters
+    std::vector<uint32_t> closing;  // mask of tokens whose last byte is the closing quote
+    std::vector<Counted> closings;  // the same, one by one
+    std::vector<uint32_t> exits;    // nodes of that quote that have children
+    std::vector<Counted> counted_exits;
     std::vector<int32_t> rewritten;  // of the tokens through the quote, those that hold escapes
+    const std::vector<uint32_t>& inside() const { return inside_up_to.back(); }
   };
   std::array<AnyString, 2> any_string;
 

@@ -141,8 +141,8 @@ TEST(GgufRefused, WhatIsUnknownMissingOrLeftOverIsNamed) {
   file.tensor("blk.0.attn_norm.weight", {32}, 24, std::string(32, '\0'));
   expect_refused(file, Code::kBinding, {"'blk.0.attn_norm.weight' has shape [32]"});
   file = tiny_llama();
-  file.tensor("blk.0.ffn_up.weight", {1, 256}, 20, std::string(8 * 18, '\0'));
-  expect_refused(file, Code::kSupport, {"'blk.0.ffn_up.weight' is IQ4_NL", "Q6_K"});
+  file.tensor("blk.0.ffn_up.weight", {1, 256}, 19, std::string(50, '\0'));
+  expect_refused(file, Code::kSupport, {"'blk.0.ffn_up.weight' is IQ1_S", "Q6_K"});
 }
 
 TEST(GgufRefused, ABlockWithoutAFiniteScaleGoesIntoNoArtifact) {

@@ -9,8 +9,7 @@ namespace {
 
 bool is_real(checkpoint::DType dtype) {
   using enum checkpoint::DType;
-  return dtype == kBf16 || dtype == kF16 || dtype == kF32 || dtype == kF64 || dtype == kQ4_0 ||
-         dtype == kQ8_0 || dtype == kQ4K || dtype == kQ6K;
+  return dtype == kBf16 || dtype == kF16 || dtype == kF32 || dtype == kF64 || is_block(dtype);
 }
 
 codec::Shape squeezed(codec::Shape shape) {

@@ -21,9 +21,7 @@ uint64_t word_bytes(const checkpoint::Tensor& tensor) {
   return static_cast<uint64_t>(checkpoint::dtype_bits(tensor.dtype)) / 8;
 }
 
-bool has_blocks(const checkpoint::Tensor& tensor) {
-  return checkpoint::dtype_bits(tensor.dtype) == 0;
-}
+bool has_blocks(const checkpoint::Tensor& tensor) { return is_block(tensor.dtype); }
 
 // Stored bytes of n neighbouring columns of a row; whole blocks where there are blocks.
 uint64_t column_bytes(const checkpoint::Tensor& tensor, uint64_t n) {

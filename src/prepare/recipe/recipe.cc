@@ -1,6 +1,8 @@
 // The recipe table.
 #include "prepare/recipe/recipe.h"
 
+#include <cctype>
+
 #include "base/error.h"
 
 namespace flare::prepare {
@@ -66,17 +68,14 @@ std::optional<FormatId> direct_format_of(checkpoint::DType dtype) {
       return FormatId::kFp16;
     case checkpoint::DType::kF32:
       return FormatId::kFp32;
-    case checkpoint::DType::kQ4_0:
-      return FormatId::kGgufQ4_0;
-    case checkpoint::DType::kQ8_0:
-      return FormatId::kGgufQ8_0;
-    case checkpoint::DType::kQ4K:
-      return FormatId::kGgufQ4K;
-    case checkpoint::DType::kQ6K:
-      return FormatId::kGgufQ6K;
     default:
-      return std::nullopt;
+      break;
   }
+  if (!is_block(dtype)) return std::nullopt;
+  std::string name = "gguf_";
+  for (const char c : checkpoint::dtype_name(dtype))
+    name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return codec::find_format(name)->id;
 }
 
 FormatChoice choose_format(const Recipe& recipe, const ImportedComponent& component,

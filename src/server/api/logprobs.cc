@@ -1,6 +1,8 @@
 // Tokens as text and bytes, and their logarithms.
 #include "server/api/logprobs.h"
 
+#include <cmath>
+
 #include "frontend/output/scanner.h"
 
 namespace flare::server {
@@ -64,7 +66,8 @@ Json completion_logprobs(const frontend::Tokenizer& tokenizer,
   for (const runtime::TokenLogprobs& record : records) {
     const std::string text = text_of(tokenizer.token_bytes(record.id));
     tokens.push_back(text);
-    own.push_back(record.logprob);
+    const bool known = !std::isnan(record.logprob);
+    own.push_back(known ? Json(record.logprob) : Json());
     offsets.push_back(*offset);
     *offset += characters(text);
     Json likeliest = Json::object();
@@ -72,7 +75,7 @@ Json completion_logprobs(const frontend::Tokenizer& tokenizer,
       const std::string other = text_of(tokenizer.token_bytes(id));
       if (!likeliest.find(other)) likeliest.set(other, logprob);  // the likelier comes first
     }
-    top.push_back(std::move(likeliest));
+    top.push_back(known ? std::move(likeliest) : Json());
   }
   return Json::object({{"tokens", std::move(tokens)},
                        {"token_logprobs", std::move(own)},

@@ -20,7 +20,8 @@ Json native_logprobs(const frontend::Tokenizer& tokenizer,
                      std::span<const runtime::TokenLogprobs> records);
 
 // Completions: {tokens, token_logprobs, top_logprobs, text_offset}. `offset` is the number of
-// characters before the first token, and is moved behind the last one.
+// characters before the first token, and is moved behind the last one. A record of NaN, which is
+// that of a prompt's first token, is null.
 Json completion_logprobs(const frontend::Tokenizer& tokenizer,
                          std::span<const runtime::TokenLogprobs> records, uint64_t* offset);
 

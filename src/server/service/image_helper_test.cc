@@ -164,7 +164,7 @@ TEST(ImageHelper, AWorkerThatCannotBeMadeIsAnErrorOfTheServer) {
       {
         if (::geteuid() == 0 && ::setuid(65534) != 0) ::_exit(0);  // root has no such limit
         const ImageHelper helper;
-        const rlimit none{0, 0};
+        const rlimit none = {};
         const auto process = child_of(::getpid());
         if (!process || ::prlimit(*process, RLIMIT_NPROC, &none, nullptr) != 0) ::_exit(0);
         const Error error = error_of([&] { helper.decode(as_bytes(file)); });

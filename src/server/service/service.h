@@ -104,6 +104,7 @@ class Service {
   bool has_tokenizer() const { return tokenizer_.has_value(); }
   bool has_template() const { return template_.has_value(); }
   const TemplateTraits& template_traits() const { return engine_.model().frontend.rules; }
+  bool has_prompt_logprobs() const { return engine_.has_prompt_logprobs(); }
   uint32_t max_context() const { return engine_.max_context(); }
   uint32_t vocab_size() const { return engine_.model().vocab_size; }
   // kInvalid with what is missing.

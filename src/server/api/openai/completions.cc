@@ -2,6 +2,7 @@
 #include "server/api/openai/completions.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <limits>
 
@@ -38,6 +39,7 @@ struct CompletionRequest {
   AnswerFormat format;
   int n = 1;
   bool echo = false;
+  bool echoes_logprobs = false, prompt_logprobs = false;
   bool stream = false;
   bool include_usage = false;
   bool timings = false;            // with the end
@@ -54,6 +56,24 @@ std::vector<std::string> unknown_names(const Json& body) {
     if (!knows(kNames, name) && !knows(sampling, name) && !knows(format, name))
       unknown.push_back(name);
   return unknown;
+}
+
+void read_logprobs(const Fields& fields, const Service& service, CompletionRequest* request) {
+  runtime::SamplingSettings& s = request->settings.sampling;
+  const auto answer = fields.integer("logprobs", 0, kMaxTopLogprobs);
+  const auto prompt = fields.integer("prompt_logprobs", 0, kMaxTopLogprobs);
+  if (answer) s.top_logprobs = static_cast<int32_t>(*answer);
+  request->echoes_logprobs = request->echo && answer;
+  request->prompt_logprobs = prompt.has_value();
+  if (!request->echoes_logprobs && !prompt) return;
+  s.prompt_logprobs = static_cast<int32_t>(
+      std::max(prompt.value_or(0), request->echoes_logprobs ? answer.value_or(0) : 0));
+  if (!service.has_prompt_logprobs())
+    throw ApiError{400, "prompt_logprobs_unavailable",
+                   prompt ? "'prompt_logprobs' is not in what this model was prepared for"
+                          : "'echo' with 'logprobs' needs log-probabilities of the prompt, which "
+                            "this model was not prepared for",
+                   prompt ? "prompt_logprobs" : "logprobs"};
 }
 
 CompletionRequest read_request(const Json& body, const Service& service) {
@@ -80,15 +100,7 @@ CompletionRequest read_request(const Json& body, const Service& service) {
   if (fields.integer("best_of", 1, kMaxChoices).value_or(request.n) != request.n)
     fields.refuse("best_of");
   fields.refuse("store", {Json(false)});
-  fields.refuse("prompt_logprobs");
-  if (const auto top = fields.integer("logprobs", 0, kMaxTopLogprobs)) {
-    settings.sampling.top_logprobs = static_cast<int32_t>(*top);
-    if (request.echo)
-      throw ApiError{400, "prompt_logprobs_unavailable",
-                     "'echo' with 'logprobs' needs log-probabilities of the prompt, which this "
-                     "package was not prepared for",
-                     "logprobs"};
-  }
+  read_logprobs(fields, service, &request);
   request.prompts = read_raw_prompts(fields, "prompt", service, kMaxPrompts,
                                      fields.boolean("add_special_tokens").value_or(true));
   tokenizer_of(service);
@@ -102,6 +114,8 @@ class CompletionAnswer : public Generation {
       : Generation(std::move(setup)),
         service_(service),
         logprobs_(request.settings.sampling.top_logprobs >= 0),
+        echoes_logprobs_(request.echoes_logprobs),
+        prompt_logprobs_(request.prompt_logprobs),
         include_usage_(request.include_usage),
         timings_(request.timings),
         timings_per_token_(request.timings_per_token),
@@ -110,15 +124,21 @@ class CompletionAnswer : public Generation {
         model_(std::move(model)),
         created_(std::time(nullptr)) {
     for (const RawPrompt& prompt : request.prompts)
-      for (int i = 0; i < request.n; ++i)
-        choices_.push_back({.text = request.echo ? prompt.text : std::string()});
+      for (int i = 0; i < request.n; ++i) {
+        Choice choice;
+        if (request.echo) choice.text = prompt.text;
+        if (echoes_logprobs_)  // nothing precedes the first token
+          choice.records.push_back({prompt.ids.front(), std::nanf(""), {}});
+        choices_.push_back(std::move(choice));
+      }
   }
 
  private:
   struct Choice {
     std::string text;  // the echoed prompt and, if whole, the answer
-    std::vector<runtime::TokenLogprobs> records = {};  // that have not been sent yet
-    uint64_t offset = 0;                               // characters of tokens sent
+    std::vector<runtime::TokenLogprobs> records = {};    // that have not been sent yet
+    std::vector<runtime::TokenLogprobs> of_prompt = {};  // as `prompt_logprobs`
+    uint64_t offset = 0;                                 // characters of tokens sent
   };
 
   void on_open() override {
@@ -129,6 +149,11 @@ class CompletionAnswer : public Generation {
 
   void on_event(size_t index, const TextEvent& event) override {
     Choice& choice = choices_[index];
+    if (echoes_logprobs_)
+      choice.records.insert(choice.records.end(), event.prompt_logprobs.begin(),
+                            event.prompt_logprobs.end());
+    if (prompt_logprobs_ && !event.prompt_logprobs.empty())
+      choice.of_prompt = event.prompt_logprobs;
     choice.records.insert(choice.records.end(), event.logprobs.begin(), event.logprobs.end());
     std::string text;
     for (const frontend::OutputEvent& delta : event.deltas) text += delta.text;
@@ -143,7 +168,7 @@ class CompletionAnswer : public Generation {
     }
     if (!event.finished) return;
     Json closing =
-        envelope(Json::array({ended(with_logprobs(index, choice_json(index, "")), event)}));
+        envelope(Json::array({ended(index, with_logprobs(index, choice_json(index, "")), event)}));
     if (timings_) closing.set("timings", timings_json(event));
     send(closing);
   }
@@ -160,7 +185,7 @@ class CompletionAnswer : public Generation {
     }
     Json choices = Json::array();
     for (size_t i = 0; i < choices_.size(); ++i)
-      choices.push_back(ended(with_logprobs(i, choice_json(i, choices_[i].text)), last(i)));
+      choices.push_back(ended(i, with_logprobs(i, choice_json(i, choices_[i].text)), last(i)));
     Json body = envelope(std::move(choices));
     body.set("usage", usage);
     if (timings_) body.set("timings", timings_json(last(0)));
@@ -187,14 +212,21 @@ class CompletionAnswer : public Generation {
     return Json::object(
         {{"index", index}, {"text", text}, {"logprobs", Json()}, {"finish_reason", Json()}});
   }
-  Json ended(Json choice, const TextEvent& event) const {
+  Json ended(size_t index, Json choice, const TextEvent& event) const {
+    if (prompt_logprobs_) {
+      Json list = native_logprobs(service_.tokenizer(), choices_[index].of_prompt);
+      Json all = Json::array({Json()});  // of the first token, which nothing precedes
+      for (const Json& entry : list.as_array()) all.push_back(entry);
+      choice.set("prompt_logprobs", std::move(all));
+    }
     choice.set("finish_reason", finish_reason_text(event));
     choice.set("stop_reason", stop_reason(event, stop_ids_));
     return choice;
   }
 
   const Service& service_;
-  const bool logprobs_, include_usage_, timings_, timings_per_token_;
+  const bool logprobs_, echoes_logprobs_, prompt_logprobs_;
+  const bool include_usage_, timings_, timings_per_token_;
   const std::vector<int32_t> stop_ids_;
   const std::string id_, model_;
   const int64_t created_;
