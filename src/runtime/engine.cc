@@ -40,12 +40,6 @@ uint32_t most_logits(const package::PreparedModel& model) {
     if (e.graph_class != "sample") most = std::max(most, e.plan.capacity.logits);
   return static_cast<uint32_t>(most);
 }
-
-bool has_recurrent_state(const package::PreparedModel& model) {
-  return std::ranges::any_of(model.ranks.at(0).row.fields, [](const package::RowField& field) {
-    return field.kind != package::RowField::Kind::kPartialPage;
-  });
-}
 }  // namespace
 
 Engine::Engine(package::PreparedModel model, const EngineOptions& options)
@@ -57,7 +51,7 @@ Engine::Engine(package::PreparedModel model, const EngineOptions& options)
   const uint32_t chunk = model_.capacity.prefill_chunk;
   prefill_chunk_ = options.prefill_chunk == 0 ? chunk : std::min(options.prefill_chunk, chunk);
   prompt_logits_ = most_logits(model_) - model_.capacity.max_concurrency;
-  if (options.deterministic && has_recurrent_state(model_)) {
+  if (options.deterministic && has_recurrent_state(model_.ranks.at(0))) {
     piece_ = kernel::kDeltaPiece;
     if (prefill_chunk_ < piece_)
       throw Error(Code::kInvalid, "{}: {} prompt rows a step, a deterministic engine needs {}",
@@ -77,9 +71,11 @@ std::unique_ptr<DiskTier> Engine::open_disk() {
   if (!options_.disk) return nullptr;
   const Clock::time_point begin = Clock::now();
   const package::Rank& rank = runner_.rank();
-  const DiskTierShape shape{
-      model_identity(model_, runner_.backend().name(), runner_.backend().n_members()),
-      rank.page.bytes, rank.row.bytes, rank.page.tokens, has_recurrent_state(rank)};
+  // Where prompts are cut, entries of engines that cut elsewhere are foreign.
+  const std::string backend = fmt::format("{}, pieces of {}", runner_.backend().name(), piece_);
+  const DiskTierShape shape{model_identity(model_, backend, runner_.backend().n_members()),
+                            rank.page.bytes, rank.row.bytes, rank.page.tokens,
+                            has_recurrent_state(rank)};
   const std::chrono::duration<double> hashing = Clock::now() - begin;
   auto tier = std::make_unique<DiskTier>(*options_.disk, shape, [wake = wake_] {
     const std::lock_guard lock(wake->mutex);
