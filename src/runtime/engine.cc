@@ -77,9 +77,12 @@ std::unique_ptr<DiskTier> Engine::open_disk() {
   if (!options_.disk) return nullptr;
   const Clock::time_point begin = Clock::now();
   const package::Rank& rank = runner_.rank();
-  const DiskTierShape shape{
-      model_identity(model_, runner_.backend().name(), runner_.backend().n_members()),
-      rank.page.bytes, rank.row.bytes, rank.page.tokens, has_recurrent_state(rank)};
+  // What any cut of a prompt left behind is nothing for an engine that promises one cut.
+  const std::string device =
+      fmt::format("{}{}", runner_.backend().name(), options_.deterministic ? " deterministic" : "");
+  const DiskTierShape shape{model_identity(model_, device, runner_.backend().n_members()),
+                            rank.page.bytes, rank.row.bytes, rank.page.tokens,
+                            has_recurrent_state(rank)};
   const std::chrono::duration<double> hashing = Clock::now() - begin;
   auto tier = std::make_unique<DiskTier>(*options_.disk, shape, [wake = wake_] {
     const std::lock_guard lock(wake->mutex);
@@ -287,7 +290,8 @@ void Engine::admit() {
     Active& next = *waiting_.front();
     const uint32_t loading = prefixes_ ? prefixes_->loading_pages() : 0;
     if (reserved_pages_ + loading + next.reserved_pages > runner_.pages().capacity()) return;
-    if (prefixes_ && !prefixes_->ready(next.tokens, next.request.cache_salt, &next.disk_wait))
+    if (prefixes_ && !next.wants_prompt_logprobs() &&
+        !prefixes_->ready(next.tokens, next.request.cache_salt, &next.disk_wait))
       return;
     admit(waiting_.pop());
   }
@@ -364,9 +368,10 @@ void Engine::keep_prefix(Active& a) {
 // However short the answer: no step ends early for it. A prefix that cannot be kept is no failure
 // of the request.
 void Engine::keep_answer(Active& a) {
-  if (!prefixes_ || is_cut()) return;
+  if (!prefixes_) return;
   try {
-    prefixes_->tree().snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
+    if (!is_cut())
+      prefixes_->tree().snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
     prefixes_->keep_on_disk(std::span(a.tokens).first(a.memory->computed()), a.request.cache_salt);
   } catch (const std::exception& e) {
     log_error("an answer's prefix was not kept: {}", e.what());
