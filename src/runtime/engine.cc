@@ -283,7 +283,8 @@ void Engine::admit() {
     Active& next = *waiting_.front();
     const uint32_t loading = prefixes_ ? prefixes_->loading_pages() : 0;
     if (reserved_pages_ + loading + next.reserved_pages > runner_.pages().capacity()) return;
-    if (prefixes_ && !prefixes_->ready(next.tokens, next.request.cache_salt, &next.disk_wait))
+    if (prefixes_ && !next.wants_prompt_logprobs() &&
+        !prefixes_->ready(next.tokens, next.request.cache_salt, &next.disk_wait))
       return;
     admit(waiting_.pop());
   }
@@ -360,9 +361,10 @@ void Engine::keep_prefix(Active& a) {
 // However short the answer: no step ends early for it. A prefix that cannot be kept is no failure
 // of the request.
 void Engine::keep_answer(Active& a) {
-  if (!prefixes_ || is_cut()) return;
+  if (!prefixes_) return;
   try {
-    prefixes_->tree().snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
+    if (!is_cut())
+      prefixes_->tree().snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
     prefixes_->keep_on_disk(std::span(a.tokens).first(a.memory->computed()), a.request.cache_salt);
   } catch (const std::exception& e) {
     log_error("an answer's prefix was not kept: {}", e.what());
