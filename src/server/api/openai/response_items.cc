@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/error.h"
 #include "base/hash/sha256.h"
@@ -148,12 +149,11 @@ class Conversion {
 
  private:
   Json& answer() {
-    if (!answer_) answer_ = Json::object({{"role", "assistant"}, {"content", ""}});
-    return *answer_;
+    if (answer_.is_null()) answer_ = Json::object({{"role", "assistant"}, {"content", ""}});
+    return answer_;
   }
   void end_answer() {
-    if (answer_) out_.push_back(*std::move(answer_));
-    answer_.reset();
+    if (!answer_.is_null()) out_.push_back(std::exchange(answer_, Json()));
   }
   static void append(Json* message, std::string_view name, const std::string& text) {
     const Json* before = message->find(name);
@@ -183,7 +183,8 @@ class Conversion {
       return;
     }
     // Texts of one answer are joined around its calls; another message is another answer.
-    if (answer_ && !answer_->at("content").as_string().empty() && !answer_->find("tool_calls"))
+    if (!answer_.is_null() && !answer_.at("content").as_string().empty() &&
+        !answer_.find("tool_calls"))
       end_answer();
     if (content.is_string()) return append(&answer(), "content", content.as_string());
     for (const Json& part : content.as_array()) {
@@ -196,7 +197,7 @@ class Conversion {
   }
 
   Json::Array out_;
-  std::optional<Json> answer_;
+  Json answer_;  // the assistant's turn under way; null: none
 };
 
 }  // namespace
