@@ -37,8 +37,8 @@ struct ModelFlags {
   uint32_t snapshot_interval = 1024;  // prompt tokens
   bool deterministic = false;
   bool prompt_logprobs = false;
-  std::string cache_dir;              // empty: prefixes are kept in memory alone
-  std::string cache_disk = "20G";     // of it, at most
+  std::string cache_dir;           // empty: prefixes are kept in memory alone
+  std::string cache_disk = "20G";  // of it, at most
   FrontendFlags frontend;
 };
 
