@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <ctime>
+#include <limits>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -195,6 +197,25 @@ http::Hooks App::hooks() {
       .connections_changed = [this](uint32_t open) { observer_.metrics().connections(open); }};
 }
 
+namespace {
+
+// x-request-timeout-ms (serving.md S9). Throws invalid_value.
+uint32_t timeout_of(const http::Request& request) {
+  constexpr std::string_view kName = "x-request-timeout-ms";
+  const std::string_view text = request.header(kName);
+  if (text.empty()) return 0;
+  uint32_t ms = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ms);
+  if (error != std::errc() || end != text.data() + text.size() || ms == 0)
+    throw ApiError{400, "invalid_value",
+                   fmt::format("header {} is {}, expected milliseconds, 1..{}", kName, quote(text),
+                               std::numeric_limits<uint32_t>::max()),
+                   std::string(kName)};
+  return ms;
+}
+
+}  // namespace
+
 std::optional<http::Answer> App::judge(http::Request* request) {
   const std::shared_ptr<const Access> access = access_;
   if (const auto error = access->check_site(request))
@@ -210,6 +231,11 @@ std::optional<http::Answer> App::judge(http::Request* request) {
   if (open) return std::nullopt;
   if (const auto error = access->check_key(request))
     return error_answer(request->path, request->id, *error);
+  try {
+    request->timeout_ms = timeout_of(*request);
+  } catch (const ApiError& error) {
+    return error_answer(request->path, request->id, error);
+  }
   // With a single key there is nobody to keep apart.
   if (access->has_several_keys() && !options_.share_cache) request->cache_salt = request->key_label;
   return std::nullopt;

@@ -546,6 +546,63 @@ class Queue(unittest.TestCase):
             server.kill()
 
 
+    def test_who_waits_too_long_hears_it_before_any_status(self):
+        server = Server(FLARE, "--max-concurrency", "1", "--pending-timeout", "1")
+        try:
+            connection, response = server.open_stream(**LONG)
+            next(events(response))
+            # The first to come is served; it takes longer than the others may wait.
+            results = []
+            for stream in (False, True):
+                status, headers, body = server.request(
+                    "POST", "/v1/chat/completions", {"messages": USER, "stream": stream},
+                    {"x-request-timeout-ms": "20"})
+                results.append((status, body["error"]["code"]))
+            self.assertEqual(results, [(504, "deadline_exceeded")] * 2)
+            status, headers, body = server.chat(messages=USER, stream=True)
+            self.assertEqual((status, body["error"]["code"]), (503, "queue_timeout"))
+            self.assertIn("Retry-After", headers)
+            connection.close()
+        finally:
+            server.kill()
+
+    def test_wrong_priorities_and_deadlines_are_named(self):
+        server = Server(FLARE)
+        try:
+            for value in (11, -11):
+                status, _, body = server.chat(messages=USER, priority=value)
+                self.assertEqual((status, body["error"]["code"], body["error"]["param"]),
+                                 (400, "invalid_value", "priority"))
+            for value in ("0", "soon", "-5", "99999999999"):
+                status, _, body = server.request("POST", "/v1/chat/completions", {"messages": USER},
+                                                 {"x-request-timeout-ms": value})
+                self.assertEqual((status, body["error"]["param"]), (400, "x-request-timeout-ms"))
+            status, headers, _ = server.request("POST", "/v1/chat/completions",
+                                                {"messages": USER, "priority": -10, "max_tokens": 2},
+                                                {"x-request-timeout-ms": "600000"})
+            self.assertEqual(status, 200)
+            self.assertNotIn("x-flare-ignored", headers)
+        finally:
+            server.kill()
+
+    def test_B107_a_client_that_leaves_the_queue_disturbs_nobody(self):
+        server = Server(FLARE, "--max-concurrency", "1")
+        try:
+            running, response = server.open_stream(messages=USER, ignore_eos=True, max_tokens=600, temperature=0)
+            chunks = events(response)
+            next(chunks)
+            body = json.dumps({"messages": USER, "max_tokens": 2}).encode()
+            with socket.create_connection(("127.0.0.1", server.port)) as leaver:
+                leaver.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+                               b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            rest = list(chunks)
+            self.assertEqual(rest[-1], "[DONE]")
+            self.assertEqual(rest[-2]["choices"][0]["finish_reason"], "length")
+            self.assertEqual(server.chat(messages=USER, max_tokens=2)[0], 200)
+        finally:
+            server.kill()
+
+
 class Signals(unittest.TestCase):
     def test_a_server_outlives_the_reader_of_its_log(self):
         process = subprocess.Popen([FLARE, "run", "--port", "0"], stderr=subprocess.PIPE, text=True)

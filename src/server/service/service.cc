@@ -350,10 +350,8 @@ std::vector<int32_t> Service::encode_raw(std::string_view text, bool add_special
   return !bos.empty() && text.starts_with(bos) ? plain : full;
 }
 
-runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettings settings,
-                                     TextSink sink, runtime::Ticket* ticket) {
+runtime::Request Service::make_request(GenerateSettings settings, TextSink sink) const {
   runtime::Request request;
-  request.prompt = std::move(prompt);
   request.max_tokens = settings.max_tokens;
   request.sampling = settings.sampling;
   request.stop_ids =
@@ -381,7 +379,27 @@ runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettin
   request.on_event = [answer = std::move(answer)](const runtime::Event& event) {
     answer->on_event(event);
   };
+  return request;
+}
+
+runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettings settings,
+                                     TextSink sink, runtime::Ticket* ticket) {
+  runtime::Request request = make_request(std::move(settings), std::move(sink));
+  request.prompt = std::move(prompt);
   return engine_.submit(std::move(request), ticket);
+}
+
+runtime::Admission Service::generate(std::vector<int32_t> prompt, const GenerateSettings& settings,
+                                     size_t n, ChoiceSink sink, runtime::Ticket* ticket) {
+  std::vector<runtime::Request> choices;
+  for (size_t i = 0; i < n; ++i) {
+    GenerateSettings own = settings;
+    own.sampling.choice = static_cast<uint32_t>(i);
+    choices.push_back(
+        make_request(std::move(own), [sink, i](const TextEvent& event) { sink(i, event); }));
+  }
+  choices.front().prompt = std::move(prompt);
+  return engine_.submit(std::move(choices), ticket);
 }
 
 void make_greedy_if_asked(runtime::SamplingSettings* settings) {

@@ -152,6 +152,11 @@ class Service {
   // tokenizer events carry tokens and no text. Errors as Engine::submit.
   runtime::Admission generate(std::vector<int32_t> prompt, GenerateSettings settings, TextSink sink,
                               runtime::Ticket* ticket);
+  // The same for `n` choices that differ by settings.sampling.choice alone, over one reading of the
+  // prompt. All or none are queued.
+  using ChoiceSink = std::function<void(size_t choice, const TextEvent&)>;
+  runtime::Admission generate(std::vector<int32_t> prompt, const GenerateSettings& settings,
+                              size_t n, ChoiceSink sink, runtime::Ticket* ticket);
 
  private:
   struct Spelling;
@@ -160,6 +165,7 @@ class Service {
                                                        size_t n) const;
   uint32_t tokens_in_common(const frontend::MarkedText& beginning, const Spelling& spelled,
                             std::span<const int32_t> prompt) const;
+  runtime::Request make_request(GenerateSettings settings, TextSink sink) const;
   frontend::OutputParserSettings parser_settings(const AnswerForm& form) const;
   std::unique_ptr<runtime::Constraint> make_constraint(const GenerateSettings& settings) const;
   std::shared_ptr<const std::vector<uint32_t>> dry_breakers() const;

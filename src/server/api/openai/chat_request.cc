@@ -193,7 +193,6 @@ void check_hints(const Fields& fields) {
     fields.text(name, kMaxCacheKeyBytes);
   fields.object("prediction");
   fields.object("metadata");
-  fields.integer("priority", -10, 10);
 }
 
 void read_messages(const Fields& fields, const Service& service, Conversation* conversation) {
@@ -230,6 +229,7 @@ ChatRequest read_chat_request(const Json& body, const Service& service) {
   request.timings = fields.boolean("timings").value_or(false) || request.timings_per_token;
   request.include_reasoning = fields.boolean("include_reasoning").value_or(true);
   read_limits(fields, &request.settings);
+  request.settings.priority = read_priority(fields);
   read_sampling(fields, service, &request.settings);
   read_logprobs(fields, &request.settings.sampling);
   request.rules.format = read_answer_format(fields);
