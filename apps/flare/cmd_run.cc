@@ -33,7 +33,8 @@ struct RunFlags {
   std::vector<std::string> model_ids;
   std::string log_level;  // empty: FLARE_LOG, else info
   std::string max_body = "64M";
-  QueueSettings queue;
+  ServingSettings serving;
+  bool exit_on_failure = false;
   int drain_timeout = 30;
   server::AccessSettings access;
   std::string listen;  // "unix:PATH"; empty: an address alone
@@ -123,17 +124,23 @@ class StopState {
     const std::lock_guard lock(mutex_);
     serving_ = true;
   }
+  // The engine has failed.
+  void stop_failed() {
+    const std::lock_guard lock(mutex_);
+    failed_ = stop_ = true;
+    changed_.notify_all();
+  }
   void request_reload() {
     const std::lock_guard lock(mutex_);
     reload_ = serving_;  // while loading, everything is read as it is now
     changed_.notify_all();
   }
-  // Runs `reload` for every request of one, until a stop is requested.
-  void wait(const std::function<void()>& reload) {
+  // Runs `reload` for every request of one, until it is time to stop. False: by failure.
+  bool wait(const std::function<void()>& reload) {
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [this] { return stop_ || reload_; });
-      if (stop_) return;
+      if (stop_) return !failed_;
       reload_ = false;
       lock.unlock();
       reload();
@@ -145,7 +152,7 @@ class StopState {
   std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
-  bool serving_ = false, stop_ = false, reload_ = false;
+  bool serving_ = false, stop_ = false, reload_ = false, failed_ = false;
 };
 
 std::string joined(const std::vector<std::string>& words) {
@@ -284,7 +291,8 @@ int run(RunFlags& flags, const CommonFlags& common, const Given& given) {
       },
       app.hooks());
   notify_manager("STATUS=loading the model");
-  engine = load_model(flags.model, flags.queue, !common.quiet);
+  if (flags.exit_on_failure) flags.serving.on_failure = [&state] { state.stop_failed(); };
+  engine = load_model(flags.model, flags.serving, !common.quiet);
   service.emplace(*engine);
   app.open(*service);
   state.set_serving();
@@ -294,17 +302,18 @@ int run(RunFlags& flags, const CommonFlags& common, const Given& given) {
   std::fflush(stderr);
   log_start(observer, *service);
   const auto dashboard = draws ? open_dashboard(app, flags, joined(http.urls())) : nullptr;
+  bool by_request;
   {
     const server::observe::ThroughputReporter reporter([&engine] { return engine->stats(); },
                                                        observer.log());
     notify_manager(fmt::format("READY=1\nSTATUS=serving at {}", joined(http.urls())));
     Reloader reloader(flags, common, given, app, http);
-    state.wait([&reloader] { reloader.reload(); });
+    by_request = state.wait([&reloader] { reloader.reload(); });
   }
   const bool complete = drain(app, *engine, http, flags.drain_timeout);
   if (observer.log()) observer.log()->write("server_stop", Json::object({{"complete", complete}}));
   log_info("stopped{}", complete ? "" : "; some requests were cut off");
-  return complete ? 0 : 1;
+  return complete && by_request ? 0 : 1;
 }
 
 void declare_security(CLI::App& app, RunFlags* flags) {
@@ -374,9 +383,9 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
   app.add_flag_callback(
          "--no-web", [flags] { flags->web = false; }, "serve no chat page at /")
       ->group("Serving");
-  add("--max-pending", flags->queue.max_pending, "waiting requests (64)", "N")
+  add("--max-pending", flags->serving.max_pending, "waiting requests (64)", "N")
       ->check(CLI::Range(0, 1000000).description(""));
-  add("--pending-timeout", flags->queue.pending_timeout_s,
+  add("--pending-timeout", flags->serving.pending_timeout_s,
       "a request waits that long for its turn; 0: for ever (30)", "SECONDS")
       ->check(CLI::Range(0, 86400).description(""));
   app.add_flag("--prompt-logprobs", flags->model.prompt_logprobs,
@@ -395,6 +404,9 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
   add("--cache-dir", flags->model.cache_dir,
       "folder where prefixes outlive the server (none); one server each", "DIR");
   add("--cache-disk", flags->model.cache_disk, "largest size of --cache-dir (20G)", "SIZE");
+  app.add_flag("--exit-on-failure", flags->exit_on_failure,
+               "end with exit code 1 if the engine fails")
+      ->group("Serving");
   add("--drain-timeout", flags->drain_timeout, "for running requests after a stop signal (30)",
       "SECONDS")
       ->check(CLI::Range(0, 86400).description(""));

@@ -99,7 +99,7 @@ prepare::FrontendChoices frontend_choices(const FrontendFlags& flags) {
   return choices;
 }
 
-std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const QueueSettings& queue,
+std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const ServingSettings& serving,
                                             bool show_plan) {
   runtime::EngineOptions engine_options;
   engine_options.cpu.isa = isa_level(flags.isa);
@@ -107,8 +107,9 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const Queue
   engine_options.memory.context_given = flags.max_context != 0;
   engine_options.memory.concurrency_given = flags.max_concurrency != 0;
   engine_options.memory.snapshots = flags.prefix_reuse ? kSnapshots : 0;
-  engine_options.max_pending = queue.max_pending;
-  engine_options.pending_timeout = std::chrono::seconds(queue.pending_timeout_s);
+  engine_options.max_pending = serving.max_pending;
+  engine_options.pending_timeout = std::chrono::seconds(serving.pending_timeout_s);
+  engine_options.on_failure = serving.on_failure;
   engine_options.prefix_reuse = flags.prefix_reuse;
   engine_options.snapshot_interval = flags.snapshot_interval;
   engine_options.deterministic = flags.deterministic;

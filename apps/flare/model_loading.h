@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -37,15 +38,16 @@ struct ModelFlags {
   uint32_t snapshot_interval = 1024;  // prompt tokens
   bool deterministic = false;
   bool prompt_logprobs = false;
-  std::string cache_dir;              // empty: prefixes are kept in memory alone
-  std::string cache_disk = "20G";     // of it, at most
+  std::string cache_dir;           // empty: prefixes are kept in memory alone
+  std::string cache_disk = "20G";  // of it, at most
   FrontendFlags frontend;
 };
 
-// Who may wait, and how long.
-struct QueueSettings {
+// What a server sets beside the model.
+struct ServingSettings {
   uint32_t max_pending = 64;
-  int pending_timeout_s = 30;  // 0: for ever
+  int pending_timeout_s = 30;        // 0: for ever
+  std::function<void()> on_failure;  // see EngineOptions
 };
 
 // MODEL, --recipe, --max-context, --kv-dtype, --threads, --isa.
@@ -53,7 +55,7 @@ void add_model_flags(CLI::App& app, ModelFlags* flags);
 
 // Opens, prepares and starts the model. The memory plan goes to stderr with `show_plan`. Errors:
 // kNotFound (no such path) and those of opening, preparation and the engine.
-std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const QueueSettings& queue,
+std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const ServingSettings& serving,
                                             bool show_plan);
 
 }  // namespace flare::app

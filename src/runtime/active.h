@@ -25,11 +25,16 @@ struct Active {
   uint64_t arrival = 0;   // its number in the order of submission
   uint32_t bypassed = 0;  // later ones that were admitted before it
   std::optional<Sampler> sampler;
-  std::optional<SequenceMemory> memory;  // while running
+  std::optional<SequenceMemory> memory;  // while it has its place
   std::vector<int32_t> tokens;           // prompt, then output
   uint32_t n_prompt = 0;
-  uint32_t max_tokens = 0;      // output budget, capped by the context
-  uint32_t reserved_pages = 0;  // full pages that the worst case needs
+  uint32_t max_tokens = 0;  // output budget, capped by the context
+  // Tokens whose rows were computed or found at some time; fewer may be stored after a pause.
+  uint32_t computed_once = 0;
+  // Choices over one prompt: the first one leads until it has read all but the last token of it,
+  // and those with a place wait for that.
+  bool leads = false;
+  Active* leader = nullptr;
   PrefixTree::Hit hit{0, 0, PrefixMiss::kDisabled};
   DiskWait disk_wait;
   uint32_t published_pages = 0;
@@ -38,13 +43,19 @@ struct Active {
   kernel::RowLogprobs logprobs;                // of the row drawn last, if the request asks
   std::vector<TokenLogprobs> prompt_logprobs;  // so far, until they are told
   Clock::time_point submitted, admitted, first_token, last_token;
+  bool told_prompt = false;
   bool finished = false;
 
   bool was_admitted() const { return admitted != Clock::time_point{}; }
-  bool wants_prompt_logprobs() const { return request.sampling.prompt_logprobs >= 0; }
+  // And has not heard them yet.
+  bool wants_prompt_logprobs() const {
+    return request.sampling.prompt_logprobs >= 0 && !told_prompt;
+  }
   uint32_t n_generated() const { return static_cast<uint32_t>(tokens.size()) - n_prompt; }
-  // Rows that it has yet to compute before it can draw.
-  uint32_t remaining() const { return static_cast<uint32_t>(tokens.size()) - memory->computed(); }
+  // Rows that it has yet to compute before it can draw; 0 while it waits for its leader.
+  uint32_t remaining() const {
+    return leader ? 0 : static_cast<uint32_t>(tokens.size()) - memory->computed();
+  }
   // As of `now`, which is the time of the last event.
   Timings timings(Clock::time_point now) const {
     const auto ms = [](Clock::time_point a, Clock::time_point b) {

@@ -41,10 +41,15 @@ uint32_t most_logits(const package::PreparedModel& model) {
   return static_cast<uint32_t>(most);
 }
 
-bool has_recurrent_state(const package::PreparedModel& model) {
-  return std::ranges::any_of(model.ranks.at(0).row.fields, [](const package::RowField& field) {
-    return field.kind != package::RowField::Kind::kPartialPage;
-  });
+void check_prompt(const std::vector<int32_t>& prompt, bool answers, uint32_t max_context,
+                  uint32_t vocab_size) {
+  if (prompt.empty()) throw Error(Code::kInvalid, "prompt: empty, at least one token expected");
+  if (prompt.size() + (answers ? 1 : 0) > max_context)
+    throw Error(Code::kInvalid, "prompt: {} tokens and room for an answer exceed the context of {}",
+                prompt.size(), max_context);
+  for (int32_t id : prompt)
+    if (id < 0 || static_cast<uint32_t>(id) >= vocab_size)
+      throw Error(Code::kInvalid, "prompt: token id {} is outside 0..{}", id, vocab_size - 1);
 }
 }  // namespace
 
@@ -57,7 +62,7 @@ Engine::Engine(package::PreparedModel model, const EngineOptions& options)
   const uint32_t chunk = model_.capacity.prefill_chunk;
   prefill_chunk_ = options.prefill_chunk == 0 ? chunk : std::min(options.prefill_chunk, chunk);
   prompt_logits_ = most_logits(model_) - model_.capacity.max_concurrency;
-  if (options.deterministic && has_recurrent_state(model_)) {
+  if (options.deterministic && has_recurrent_state(model_.ranks.at(0))) {
     piece_ = kernel::kDeltaPiece;
     if (prefill_chunk_ < piece_)
       throw Error(Code::kInvalid, "{}: {} prompt rows a step, a deterministic engine needs {}",
@@ -77,9 +82,11 @@ std::unique_ptr<DiskTier> Engine::open_disk() {
   if (!options_.disk) return nullptr;
   const Clock::time_point begin = Clock::now();
   const package::Rank& rank = runner_.rank();
-  const DiskTierShape shape{
-      model_identity(model_, runner_.backend().name(), runner_.backend().n_members()),
-      rank.page.bytes, rank.row.bytes, rank.page.tokens, has_recurrent_state(rank)};
+  // Where prompts are cut, entries of engines that cut elsewhere are foreign.
+  const std::string backend = fmt::format("{}, pieces of {}", runner_.backend().name(), piece_);
+  const DiskTierShape shape{model_identity(model_, backend, runner_.backend().n_members()),
+                            rank.page.bytes, rank.row.bytes, rank.page.tokens,
+                            has_recurrent_state(rank)};
   const std::chrono::duration<double> hashing = Clock::now() - begin;
   auto tier = std::make_unique<DiskTier>(*options_.disk, shape, [wake = wake_] {
     const std::lock_guard lock(wake->mutex);
@@ -113,50 +120,62 @@ void Engine::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-Admission Engine::submit(Request request, Ticket* ticket) {
-  const uint64_t n_prompt = request.prompt.size();
-  if (n_prompt == 0) throw Error(Code::kInvalid, "prompt: empty, at least one token expected");
-  if (n_prompt + (request.max_tokens > 0 ? 1 : 0) > max_context())
-    throw Error(Code::kInvalid, "prompt: {} tokens and room for an answer exceed the context of {}",
-                n_prompt, max_context());
-  for (int32_t id : request.prompt)
-    if (id < 0 || static_cast<uint32_t>(id) >= model_.vocab_size)
-      throw Error(Code::kInvalid, "prompt: token id {} is outside 0..{}", id,
-                  model_.vocab_size - 1);
-
-  if (request.sampling.prompt_logprobs >= 0 && !has_prompt_logprobs())
-    throw Error(Code::kInvalid, "{}: was not prepared for log-probabilities of prompts",
-                model_.name);
-
+std::unique_ptr<Active> Engine::make_active(Request request, std::vector<int32_t> prompt) const {
+  const uint64_t n_prompt = prompt.size();
   auto a = std::make_unique<Active>();
-  a->request = std::move(request);
-  a->cancelled = std::make_shared<std::atomic<bool>>(false);
   a->n_prompt = static_cast<uint32_t>(n_prompt);
   a->max_tokens =
-      static_cast<uint32_t>(std::min<uint64_t>(a->request.max_tokens, max_context() - n_prompt));
-  a->tokens = std::move(a->request.prompt);
+      static_cast<uint32_t>(std::min<uint64_t>(request.max_tokens, max_context() - n_prompt));
+  a->request = std::move(request);
+  a->tokens = std::move(prompt);
   a->sampler.emplace(a->request.sampling,
                      a->request.ignore_stop_ids ? std::vector<int32_t>{} : a->request.stop_ids,
                      model_.vocab_size);
-  const MemoryPlan& memory = runner_.memory_plan();
-  if (memory.page_bytes > 0) a->reserved_pages = (a->n_prompt + a->max_tokens) / memory.page_tokens;
-  if (a->reserved_pages > memory.pages)  // it would wait for ever
-    throw Error(Code::kInvalid, "prompt: {} tokens and an answer of {} need {} pages, there are {}",
-                n_prompt, a->max_tokens, a->reserved_pages, memory.pages);
-  a->submitted = Clock::now();
+  return a;
+}
+
+Admission Engine::submit(Request request, Ticket* ticket) {
+  std::vector<Request> one;
+  one.push_back(std::move(request));
+  return submit(std::move(one), ticket);
+}
+
+Admission Engine::submit(std::vector<Request> choices, Ticket* ticket) {
+  FLARE_ASSERT(!choices.empty());
+  const std::vector<int32_t> prompt = std::move(choices.front().prompt);
+  const bool answers = std::ranges::any_of(choices, [](const auto& c) { return c.max_tokens > 0; });
+  check_prompt(prompt, answers, max_context(), model_.vocab_size);
+  const bool tells_prompt =
+      std::ranges::any_of(choices, [](const auto& c) { return c.sampling.prompt_logprobs >= 0; });
+  if (tells_prompt && !has_prompt_logprobs())
+    throw Error(Code::kInvalid, "{}: was not prepared for log-probabilities of prompts",
+                model_.name);
+  const auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  std::vector<std::unique_ptr<Active>> group;
+  for (Request& choice : choices) {
+    group.push_back(make_active(std::move(choice), prompt));
+    Active& a = *group.back();
+    a.cancelled = cancelled;
+    a.submitted = Clock::now();
+    // Whose prompt's log-probabilities are asked for reads every row of it.
+    if (group.size() > 1 && !tells_prompt) a.leader = group.front().get();
+  }
+  group.front()->leads = group.size() > 1 && !tells_prompt;
   if (ticket) {
-    ticket->cancelled_ = a->cancelled;
+    ticket->cancelled_ = cancelled;
     ticket->wake_ = wake_;
   }
   {
     const std::lock_guard lock(wake_->mutex);
     if (stats_.failed) return Admission::kFailed;
     if (stopping_) return Admission::kStopping;
-    if (queue_full()) return Admission::kQueueFull;
-    ++stats_.waiting;
-    ++unfinished_;
-    a->arrival = arrivals_++;
-    inbox_.push_back(std::move(a));
+    if (queue_full(group.size())) return Admission::kQueueFull;
+    for (auto& a : group) {
+      ++stats_.waiting;
+      ++unfinished_;
+      a->arrival = arrivals_++;
+      inbox_.push_back(std::move(a));
+    }
   }
   wake_->changed.notify_one();
   return Admission::kAccepted;
@@ -165,7 +184,7 @@ Admission Engine::submit(Request request, Ticket* ticket) {
 EngineStats Engine::stats() const {
   const std::lock_guard lock(wake_->mutex);
   EngineStats stats = stats_;
-  stats.queue_full = queue_full();
+  stats.queue_full = queue_full(1);
   if (prefixes_) stats.disk = prefixes_->disk_stats();
   return stats;
 }
@@ -199,8 +218,8 @@ void Engine::publish() {
 
 // Under the mutex. Counts places, not what waits alone: requests on their way from the inbox to
 // their row, or held back by pages, must not open the queue.
-bool Engine::queue_full() const {
-  return uint64_t{stats_.waiting} + stats_.running >=
+bool Engine::queue_full(size_t n_more) const {
+  return uint64_t{stats_.waiting} + stats_.running + n_more >
          uint64_t{options_.max_pending} + runner_.memory_plan().max_concurrency;
 }
 
@@ -213,7 +232,8 @@ uint32_t Engine::pages_used() const {
 
 bool Engine::drain(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(wake_->mutex);
-  stopping_ = true;
+  stopping_ = wake_->nudged = true;
+  wake_->changed.notify_one();
   return idle_.wait_until(lock, deadline, [this] { return unfinished_ == 0; });
 }
 
@@ -224,13 +244,12 @@ void Engine::loop() {
       drop_ended();
       admit();
       if (!active_.empty()) run_step();
+      if (options_.audit) audit();
     } catch (const std::exception& e) {
       fail_all(e.what());
     }
   }
-  for (auto& a : active_) finish(*a, FinishReason::kCancelled);
-  active_.clear();
-  end_waiting(FinishReason::kCancelled);
+  end_all(FinishReason::kCancelled);
   if (prefixes_) prefixes_->close();
 }
 
@@ -249,6 +268,7 @@ bool Engine::collect() {
   wake_->nudged = false;
   for (auto& a : inbox_) waiting_.push(std::move(a));
   inbox_.clear();
+  draining_ = stopping_;
   return !quitting_;
 }
 
@@ -256,6 +276,8 @@ bool Engine::collect() {
 std::optional<FinishReason> Engine::ended(const Active& a, Clock::time_point now) const {
   if (a.cancelled->load(std::memory_order_relaxed)) return FinishReason::kCancelled;
   if (a.request.deadline && now >= *a.request.deadline) return FinishReason::kDeadline;
+  // Who runs may end; who was never admitted hears at once (serving.md S15.2).
+  if (draining_ && !a.was_admitted()) return FinishReason::kCancelled;
   if (!a.was_admitted() && options_.pending_timeout.count() > 0 &&
       now - a.submitted >= options_.pending_timeout)
     return FinishReason::kQueueTimeout;
@@ -273,104 +295,14 @@ void Engine::drop_ended() {
   std::erase_if(active_, [&gone](const auto& a) { return gone(*a); });
 }
 
-void Engine::end_waiting(FinishReason reason, const std::string& error) {
+void Engine::end_all(FinishReason reason, const std::string& error) {
+  for (const auto& a : active_) a->leads = false;
+  for (const auto& a : active_) finish(*a, reason, -1, error);
+  active_.clear();
   waiting_.erase_if([&](Active& a) {
     finish(a, reason, -1, error);
     return true;
   });
-}
-
-// A request starts when a row is free and its worst case of pages is.
-void Engine::admit() {
-  if (prefixes_) prefixes_->poll();
-  while (!waiting_.empty() && active_.size() < runner_.memory_plan().max_concurrency) {
-    Active& next = *waiting_.front();
-    const uint32_t loading = prefixes_ ? prefixes_->loading_pages() : 0;
-    if (reserved_pages_ + loading + next.reserved_pages > runner_.pages().capacity()) return;
-    if (prefixes_ && !prefixes_->ready(next.tokens, next.request.cache_salt, &next.disk_wait))
-      return;
-    admit(waiting_.pop());
-  }
-}
-
-void Engine::admit(std::unique_ptr<Active> taken) {
-  Active& a = *taken;
-  a.memory.emplace(runner_.new_sequence());
-  reserved_pages_ += a.reserved_pages;
-  a.admitted = Clock::now();
-  reuse_prefix(a);
-  active_.push_back(std::move(taken));
-  {
-    const std::lock_guard lock(wake_->mutex);
-    --stats_.waiting;
-    ++stats_.running;
-    stats_.cached_prompt_tokens += a.hit.tokens;
-    if (prefixes_) stats_.queried_prompt_tokens += a.n_prompt;
-    publish();
-  }
-  guarded(a, [&a] {
-    Event event;
-    event.admitted = true;
-    event.usage = a.usage();
-    event.timings = a.timings(a.admitted);
-    if (a.request.on_event) a.request.on_event(event);
-  });
-  if (a.finished) active_.pop_back();
-}
-
-// A frontier inside a prompt ends a step early: that costs about what a step of one row does, which
-// is what a handful of prompt rows cost. Nearer ones are left out.
-constexpr uint32_t kLeastFrontierStep = 8;
-
-void Engine::reuse_prefix(Active& a) {
-  if (!prefixes_) return;
-  if (!a.wants_prompt_logprobs())
-    a.hit = prefixes_->tree().restore(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
-  std::vector<uint32_t> wanted = a.request.frontiers;
-  // Who repeats a prompt computes its last token again.
-  if (wanted.empty()) wanted = {a.n_prompt - 1};
-  if (prefixes_->tree().needs_snapshots() && options_.snapshot_interval > 0)
-    for (uint64_t at = options_.snapshot_interval; at < a.n_prompt;
-         at += options_.snapshot_interval)
-      wanted.push_back(static_cast<uint32_t>(at));
-  std::ranges::sort(wanted);
-  uint32_t last = a.hit.tokens;
-  for (uint32_t at : wanted) {
-    at = at / piece_ * piece_;
-    if (at >= a.n_prompt || at < last + kLeastFrontierStep) continue;
-    a.frontiers.push_back(at);
-    last = at;
-  }
-  std::ranges::reverse(a.frontiers);
-}
-
-// After a step: what became full or reached a frontier is there for others.
-void Engine::keep_prefix(Active& a) {
-  if (!prefixes_ || a.finished) return;
-  const uint32_t computed = a.memory->computed();
-  // Rows of an answer came one by one; whoever reads them as a prompt computes other bits.
-  if (is_cut() && computed > a.n_prompt) return;
-  const uint32_t interval = prefixes_->tree().needs_snapshots() ? options_.snapshot_interval : 0;
-  const bool reached = !a.frontiers.empty() && a.frontiers.back() == computed;
-  if (reached) a.frontiers.pop_back();
-  if (reached || (computed > a.n_prompt && interval > 0 && computed % interval == 0)) {
-    prefixes_->tree().snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
-  } else if (computed / runner_.memory_plan().page_tokens > a.published_pages) {
-    prefixes_->tree().publish(a.tokens, a.request.cache_salt, *a.memory);
-  }
-  a.published_pages = computed / runner_.memory_plan().page_tokens;
-}
-
-// However short the answer: no step ends early for it. A prefix that cannot be kept is no failure
-// of the request.
-void Engine::keep_answer(Active& a) {
-  if (!prefixes_ || is_cut()) return;
-  try {
-    prefixes_->tree().snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
-    prefixes_->keep_on_disk(std::span(a.tokens).first(a.memory->computed()), a.request.cache_salt);
-  } catch (const std::exception& e) {
-    log_error("an answer's prefix was not kept: {}", e.what());
-  }
 }
 
 // What the constraint leaves; empty: everything.
@@ -387,33 +319,14 @@ struct Engine::LogitsRow {
   bool draws;     // it; else it is known, and its log-probability wanted
 };
 
-// For each active request.
-std::vector<uint32_t> Engine::rows_of_step() const {
-  std::vector<uint32_t> remaining;
-  for (const auto& a : active_) remaining.push_back(a->remaining());
-  const auto decoding = static_cast<uint32_t>(std::ranges::count(remaining, 1u));
-  const uint32_t chunk = std::max(piece_, pace_.rows(decoding, prefill_chunk_));
-  std::vector<uint32_t> rows = schedule_rows(remaining, {model_.capacity.max_rows, chunk, piece_});
-  uint32_t logits = prompt_logits_;
-  for (size_t i = 0; i < active_.size(); ++i) {
-    const Active& a = *active_[i];
-    const uint32_t computed = a.memory->computed();
-    if (!a.frontiers.empty()) rows[i] = std::min(rows[i], a.frontiers.back() - computed);
-    if (!a.wants_prompt_logprobs() || computed >= a.n_prompt) continue;
-    if (rows[i] > logits) rows[i] = logits / piece_ * piece_;
-    logits -= rows[i];
-  }
-  return rows;
-}
-
 void Engine::run_step() {
-  const std::vector<uint32_t> rows = rows_of_step();
-  uint32_t pages = 0;
-  for (size_t i = 0; i < active_.size(); ++i) pages += active_[i]->memory->pages_to_fill(rows[i]);
-  if (prefixes_) prefixes_->make_room(pages);
+  if (options_.before_step) options_.before_step();
+  fork_choices();
+  const std::vector<uint32_t> rows = plan_rows();
   std::vector<StepEntry> entries;
   std::vector<LogitsRow> logits;
   uint32_t prompt_rows = 0, decode_rows = 0;
+  uint64_t new_prompt_tokens = 0, replayed_tokens = 0;
   for (size_t i = 0; i < active_.size(); ++i) {
     if (rows[i] == 0) continue;
     Active& a = *active_[i];
@@ -425,7 +338,11 @@ void Engine::run_step() {
     for (uint32_t next = computed + 1; every && next < end; ++next)
       logits.push_back({&a, next, false});
     if (draws || every) logits.push_back({&a, end, draws});
-    (computed < a.n_prompt ? prompt_rows : decode_rows) += rows[i];
+    (computed >= a.n_prompt && rows[i] == 1 ? decode_rows : prompt_rows) += rows[i];
+    const uint32_t fresh = std::max(computed, a.computed_once);
+    replayed_tokens += std::min(fresh, end) - computed;
+    new_prompt_tokens += std::min(std::max(fresh, a.n_prompt), end) - std::min(fresh, end);
+    a.computed_once = std::max(a.computed_once, end);
   }
   const Clock::time_point begin = Clock::now();
   runner_.step(entries);
@@ -443,7 +360,8 @@ void Engine::run_step() {
                           : decode_rows == 0 ? StepKind::kPrefill
                                              : StepKind::kMixed;
     stats_.step_seconds[static_cast<size_t>(kind)].record(seconds);
-    stats_.prompt_tokens += prompt_rows;
+    stats_.prompt_tokens += new_prompt_tokens;
+    stats_.replayed_tokens += replayed_tokens;
     stats_.generated_tokens += drawn;
     publish();
   }
@@ -451,13 +369,12 @@ void Engine::run_step() {
   for (size_t k = 0; k < logits.size(); ++k)
     if (logits[k].draws) guarded(*logits[k].a, [&] { advance(*logits[k].a, ids[k]); });
   for (const auto& a : active_)  // those that wanted their prompt read and no answer
-    if (!a->finished && a->remaining() == 0) finish(*a, FinishReason::kLength);
+    if (!a->finished && !a->leader && a->remaining() == 0) finish(*a, FinishReason::kLength);
   std::erase_if(active_, [](const auto& a) { return a->finished; });
 }
 
 // A request whose constraint, gate or sink throws ends alone.
-template <typename Work>
-void Engine::guarded(Active& a, Work work) {
+void Engine::guarded(Active& a, const std::function<void()>& work) {
   if (a.finished) return;
   try {
     work();
@@ -507,6 +424,7 @@ void Engine::tell_prompt(Active& a) {
   if (a.prompt_logprobs.empty() || a.memory->computed() < a.n_prompt) return;
   Event event;
   event.prompt_logprobs = std::exchange(a.prompt_logprobs, {});
+  a.told_prompt = true;
   event.usage = a.usage();
   if (a.request.on_event) a.request.on_event(event);
 }
@@ -541,6 +459,7 @@ void Engine::advance(Active& a, int32_t token) {
     event.timings = a.timings(now);
     if (a.request.sampling.top_logprobs >= 0)
       event.logprobs.push_back(token_logprobs(token, a.logprobs));
+    event.usage = {a.n_prompt, a.hit.tokens, a.n_generated(), a.hit.miss, a.hit.known};
     a.request.on_event(event);
   }
   if (reason) finish(a, *reason);
@@ -558,9 +477,10 @@ void Engine::finish(Active& a, FinishReason reason, int32_t stop_id, std::string
   const bool running = a.memory.has_value();
   if (running) {
     if (reason != FinishReason::kFailed) keep_answer(a);
-    reserved_pages_ -= a.reserved_pages;
     a.memory.reset();
+    ++releases_;
   }
+  if (a.leads) stop_leading(a);
   {  // Before the event: who has seen it finds its place free.
     const std::lock_guard lock(wake_->mutex);
     --(running ? stats_.running : stats_.waiting);
@@ -585,9 +505,33 @@ void Engine::fail_all(const std::string& why) {
     for (auto& a : inbox_) waiting_.push(std::move(a));
     inbox_.clear();
   }
-  for (auto& a : active_) finish(*a, FinishReason::kFailed, -1, why);
-  active_.clear();
-  end_waiting(FinishReason::kFailed, why);
+  end_all(FinishReason::kFailed, why);
+  if (options_.on_failure) options_.on_failure();
+}
+
+void Engine::audit() {
+  if (prefixes_) prefixes_->tree().audit();
+  const auto kept = prefixes_ ? prefixes_->tree().stats() : PrefixTree::Stats{};
+  if (runner_.memory_plan().row_bytes > 0 && !options_.disk)
+    FLARE_ASSERT(runner_.rows().used() == active_.size() + kept.snapshots);
+  std::vector<const std::byte*> held;
+  for (const auto& a : active_) {
+    FLARE_ASSERT(a->memory && !a->finished);
+    const auto* const table = a->memory->page_table();
+    held.insert(held.end(), table, table + a->memory->n_pages());
+  }
+  std::ranges::sort(held);
+  uint32_t n_distinct = 0;
+  for (size_t i = 0, end = 0; i < held.size(); i = end, ++n_distinct) {
+    while (end < held.size() && held[end] == held[i]) ++end;
+    const uint32_t references = runner_.pages().references(held[i]);
+    FLARE_ASSERT(references == end - i || references == end - i + 1);  // one may be the tree's
+  }
+  FLARE_ASSERT(runner_.pages().used() >= std::max(n_distinct, kept.pages));
+  const uint32_t loading = prefixes_ ? prefixes_->loading_pages() : 0;
+  FLARE_ASSERT(runner_.pages().used() <= n_distinct + kept.pages + loading);
+  for (size_t i = 1; i < active_.size(); ++i)
+    FLARE_ASSERT(goes_before(*active_[i - 1], *active_[i]));
 }
 
 }  // namespace flare::runtime

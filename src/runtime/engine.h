@@ -6,9 +6,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "package/prepared.h"
@@ -35,6 +37,11 @@ struct EngineOptions {
   std::chrono::milliseconds pending_timeout{30'000};  // 0: a request may wait for ever
   std::optional<DiskTierOptions> disk;                // where prefixes outlive the engine
   std::optional<MemoryPlan> plan;  // made by plan_before_loading; absent: made now
+  // On the engine thread, after a failure of the engine has ended every request.
+  std::function<void()> on_failure;
+  // For tests: runs before every step; what it throws is a failure of the engine.
+  std::function<void()> before_step;
+  bool audit = false;  // check after every step what must hold between sequences, tree and pools
 };
 
 enum class Admission { kAccepted, kQueueFull, kStopping, kFailed };
@@ -83,45 +90,69 @@ class Engine {
   // Errors: kInvalid (empty prompt, id outside the vocabulary, prompt that fills the context: both
   // numbers in the text). Events follow only after kAccepted: one with `admitted` unless the
   // request ends before, then its tokens, the last one exactly once.
+  //
+  // Memory is taken as it is needed. When pages run out, the request with the weakest claim (lowest
+  // priority, latest arrival) gives its place up and goes on later from where it was: that shows in
+  // the clock alone.
   Admission submit(Request request, Ticket* ticket);
+  // Several choices over the prompt of the first one, which is read once; salt, priority and
+  // deadline are the same. All or none are queued, and the ticket cancels all. At least one.
+  Admission submit(std::vector<Request> choices, Ticket* ticket);
   EngineStats stats() const;
   // As of the last step boundary, in order of admission.
   std::vector<RunningRow> running_rows() const;
 
-  // No new requests from now on; returns when every last event was delivered or the deadline
-  // passes. True if everything ended by itself.
+  // No new requests from now on, and those that were not admitted yet are cancelled. Returns when
+  // every last event was delivered or the deadline passes: true if everything has ended.
   bool drain(std::chrono::steady_clock::time_point deadline);
   // Cancels what is running and joins the engine thread; submit() answers kStopping from then on.
   void stop();
 
  private:
   using Clock = Active::Clock;
-  void loop();
-  bool collect();
-  void admit();
-  void admit(std::unique_ptr<Active> a);
-  void drop_ended();
-  void end_waiting(FinishReason reason, const std::string& error = {});
-  std::optional<FinishReason> ended(const Active& a, Clock::time_point now) const;
-  void run_step();
-  bool queue_full() const;
+  std::unique_ptr<DiskTier> open_disk();
+  std::unique_ptr<Active> make_active(Request request, std::vector<int32_t> prompt) const;
+  bool queue_full(size_t n_more) const;
   uint32_t pages_used() const;
   void publish();
-  template <typename Work>
-  void guarded(Active& a, Work work);
-  struct LogitsRow;
+
+  // The loop.
+  void loop();
+  bool collect();
+  std::optional<FinishReason> ended(const Active& a, Clock::time_point now) const;
+  void drop_ended();
+  void end_all(FinishReason reason, const std::string& error = {});
+  void fail_all(const std::string& why);
+  void audit();
+
+  // Places (engine_places.cc).
+  void admit();
+  bool take_place(Active& a);
+  uint32_t loading_pages() const { return prefixes_ ? prefixes_->loading_pages() : 0; }
+  uint64_t pages_wanted(const Active* candidate) const;
+  void start(std::unique_ptr<Active> taken);
+  void pause_last();
+  uint32_t fork_at(const Active& leader) const { return (leader.n_prompt - 1) / piece_ * piece_; }
+  void fork_choices();
+  void stop_leading(Active& leader);
+  uint32_t wanted_rows(const Active& a) const;
   std::vector<uint32_t> rows_of_step() const;
-  std::span<const int32_t> draw(std::span<const LogitsRow> rows);
-  void tell_prompt(Active& a);
-  void advance(Active& a, int32_t token);
-  std::unique_ptr<DiskTier> open_disk();
+  std::vector<uint32_t> plan_rows();
   void reuse_prefix(Active& a);
   void keep_prefix(Active& a);
+  void keep_paused(Active& a);
   void keep_answer(Active& a);
   bool is_cut() const { return piece_ > 1; }
-  void finish(Active& a, FinishReason reason, int32_t stop_id = -1, std::string error = {});
-  void fail_all(const std::string& why);
+
+  // One step.
+  struct LogitsRow;
+  void run_step();
+  void guarded(Active& a, const std::function<void()>& work);
+  std::span<const int32_t> draw(std::span<const LogitsRow> rows);
   std::span<uint32_t> mask_of(Active& a);
+  void tell_prompt(Active& a);
+  void advance(Active& a, int32_t token);
+  void finish(Active& a, FinishReason reason, int32_t stop_id = -1, std::string error = {});
 
   package::PreparedModel model_;
   const EngineOptions options_;
@@ -133,8 +164,11 @@ class Engine {
 
   // Confined to the engine thread.
   WaitingQueue waiting_;
-  std::vector<std::unique_ptr<Active>> active_;
-  uint32_t reserved_pages_ = 0;
+  std::vector<std::unique_ptr<Active>> active_;  // the strongest claim first
+  uint64_t releases_ = 0;                        // places given up so far
+  // Who could not be taken in, and what was so then: arrival, releases_, pages on their way.
+  std::optional<std::tuple<uint64_t, uint64_t, uint32_t>> refused_;
+  bool draining_ = false;                // stopping_, as the loop saw it
   std::optional<PrefixStore> prefixes_;  // none: prefix_reuse is off
 
   // wake_->mutex guards what follows. No call to a request's gate, constraint or on_event is made

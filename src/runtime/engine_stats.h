@@ -36,7 +36,9 @@ struct EngineStats {
   uint64_t queried_prompt_tokens = 0;                           // looked up in the prefix tree
   std::array<Histogram, kStepKinds> step_seconds{
       Histogram(kStepSecondsBounds), Histogram(kStepSecondsBounds), Histogram(kStepSecondsBounds)};
-  uint64_t preemptions = 0;
+  uint64_t preemptions = 0;  // running sequences that had to give their place up
+  // Computed once more: behind a preemption, or the last one of a prompt that choices share.
+  uint64_t replayed_tokens = 0;
   std::array<DraftStats, kDraftKinds> drafts{};
   std::vector<uint64_t> accepted_at_position;  // from 0; as long as the longest draft so far
   uint32_t pages_used = 0, pages_total = 0;    // used: by running sequences, shared ones by each

@@ -19,7 +19,11 @@ using test::toy_model;
 using test::ToyShape;
 using Ids = std::vector<int32_t>;
 
-const EngineOptions kOptions{{2, Isa::kV2}, {}, 64, 0};
+const EngineOptions kOptions = [] {
+  EngineOptions options{{2, Isa::kV2}, {}, 64, 0};
+  options.pending_timeout = {};  // a machine may be slow
+  return options;
+}();
 
 std::chrono::steady_clock::time_point soon() {
   return std::chrono::steady_clock::now() + std::chrono::minutes(2);
@@ -519,6 +523,7 @@ TEST(Engine, AdmitsByPriorityThenArrival) {
     }));
   }
   held.let_go();
+  for (Recorder& a : answers) a.wait();
   expect_nothing_left(engine);
   EXPECT_EQ(order, (std::vector<int>{2, 4, 6, 0, 3, 1, 5}));
 }
@@ -635,7 +640,7 @@ TEST(Engine, APlaceIsFreeOnceTheLastEventWasSeen) {
   expect_nothing_left(engine);
 }
 
-TEST(Engine, DrainsWhatItTookAndTakesNothingNew) {
+TEST(Engine, DrainsWhatRunsAndTakesNothingNew) {
   Engine engine(toy_model({.max_concurrency = 1}), kOptions);
   Held held(engine, 10);
   auto waiting = start(engine, greedy({50}, 10));
@@ -644,8 +649,10 @@ TEST(Engine, DrainsWhatItTookAndTakesNothingNew) {
   held.let_go();
   EXPECT_TRUE(engine.drain(soon()));
   EXPECT_EQ(held.recorder().n_finishes(), 1u);
+  EXPECT_EQ(held.recorder().tokens(), successors(2, 10));
   EXPECT_EQ(waiting.n_finishes(), 1u);
-  EXPECT_EQ(waiting.tokens(), successors(50, 10));
+  EXPECT_EQ(waiting.reason(), FinishReason::kCancelled) << "it had not begun";
+  EXPECT_EQ(waiting.tokens(), Ids{});
   EXPECT_EQ(engine.stats().pages_used, 0u);
 }
 
@@ -737,28 +744,300 @@ TEST(Engine, ManyShortRequestsAllFinish) {
   expect_nothing_left(engine);
 }
 
-TEST(Engine, FewPagesMakeRequestsWaitButNeverHang) {
-  // Pages of 64 KiB and memory for about two full contexts of 8 pages each.
-  ToyShape shape{.max_concurrency = 8, .page_bytes = 64 * 1024};
-  EngineOptions options = kOptions;
-  const MemoryPlan ample = Engine(toy_model(shape), options).memory_plan();
-  ASSERT_EQ(ample.pages, 64u);
-  options.memory = {true, true, ample.total() - 47 * ample.page_bytes};
-  Engine engine(toy_model(shape), options);
-  EXPECT_EQ(engine.memory_plan().pages, 17u);
-  std::vector<Recorder> answers;
-  std::atomic<uint32_t> most{0};
-  for (int i = 0; i < 24; ++i)
-    answers.push_back(
-        start(engine, greedy({static_cast<int32_t>(i)}, UINT32_MAX), nullptr,
-              [&](const Event&) { most = std::max(most.load(), engine.stats().pages_used); }));
-  for (int i = 0; i < 24; ++i) {
-    EXPECT_EQ(answers[static_cast<size_t>(i)].tokens(), successors(i, 63));
-    EXPECT_EQ(answers[static_cast<size_t>(i)].reason(), FinishReason::kContext);
+// An engine over pages of 64 KiB, `n_pages` in all. A context is 8 pages.
+struct FewPages {
+  explicit FewPages(uint32_t n_pages, uint32_t snapshots = 0, bool prefix_reuse = true)
+      : engine(toy_model(kShape), options(n_pages, snapshots, prefix_reuse)) {
+    EXPECT_EQ(engine.memory_plan().pages, n_pages);
   }
+  static EngineOptions options(uint32_t n_pages, uint32_t snapshots, bool prefix_reuse) {
+    EngineOptions options = kOptions;
+    options.audit = true;
+    options.prefix_reuse = prefix_reuse;
+    MemoryPlan plan = Engine(toy_model(kShape), options).memory_plan();
+    plan.pages = n_pages;
+    plan.snapshots = snapshots;
+    options.plan = plan;
+    return options;
+  }
+  static constexpr ToyShape kShape{.max_concurrency = 8, .page_bytes = 64 * 1024};
+  Engine engine;
+};
+
+TEST(Engine, FewPagesMakeRequestsGiveWayAndLaterGoOn) {
+  for (const bool reuse : {true, false})
+    for (const uint32_t snapshots : {0u, 3u})
+      for (const uint32_t n_pages : {8u, 11u, 17u}) {
+        FewPages few(n_pages, snapshots, reuse);
+        std::vector<Recorder> answers;
+        std::atomic<uint32_t> most{0};
+        for (int i = 0; i < 24; ++i)
+          answers.push_back(start(
+              few.engine, greedy({static_cast<int32_t>(i)}, UINT32_MAX), nullptr,
+              [&](const Event&) { most = std::max(most.load(), few.engine.stats().pages_used); }));
+        for (int i = 0; i < 24; ++i) {
+          EXPECT_EQ(answers[static_cast<size_t>(i)].tokens(), successors(i, 63));
+          EXPECT_EQ(answers[static_cast<size_t>(i)].reason(), FinishReason::kContext);
+        }
+        expect_nothing_left(few.engine);
+        EXPECT_GT(most, n_pages / 2);
+        EXPECT_LE(most, n_pages);
+        const EngineStats stats = few.engine.stats();
+        EXPECT_GT(stats.preemptions, 0u);
+        EXPECT_GT(stats.replayed_tokens, 0u);
+        EXPECT_EQ(stats.prompt_tokens + stats.cached_prompt_tokens, 24u);
+        EXPECT_EQ(stats.generated_tokens, 24u * 63u);
+      }
+}
+
+// What a pause must not touch: the draws, the constraint, the gate, the events.
+TEST(Engine, APausedRequestGoesOnAsIfNothingHadBeen) {
+  const auto request = [](int i, Ids* advanced, std::vector<std::string>* log) {
+    Request r = random_draws(successors(i, 5 + i), 40, 1000 + static_cast<uint64_t>(i));
+    r.sampling.repetition_penalty = 1.3F;
+    r.sampling.repeat_last_n = -1;
+    r.constraint =
+        std::make_unique<ScriptedConstraint>([](int32_t id) { return id % 3 != 0; }, 100, advanced);
+    r.gate = std::make_unique<ScriptedGate>(-1, log);
+    return r;
+  };
+  std::vector<Ids> alone;
+  {
+    Engine engine(toy_model({.sharpness = 1}), kOptions);
+    for (int i = 0; i < 12; ++i) {
+      Ids advanced;
+      std::vector<std::string> log;
+      alone.push_back(start(engine, request(i, &advanced, &log)).tokens());
+    }
+  }
+  for (const uint32_t snapshots : {0u, 4u}) {
+    EngineOptions options = FewPages::options(12, snapshots, true);
+    ToyShape shape = FewPages::kShape;
+    shape.sharpness = 1;
+    std::vector<Ids> advanced(12);
+    std::vector<std::vector<std::string>> logs(12);
+    std::vector<std::atomic<int>> admitted(12);
+    Engine engine(toy_model(shape), options);
+    std::vector<Recorder> answers;
+    for (size_t i = 0; i < 12; ++i)
+      answers.push_back(start(engine, request(static_cast<int>(i), &advanced[i], &logs[i]), nullptr,
+                              [&admitted, i](const Event& e) { admitted[i] += e.admitted; }));
+    for (size_t i = 0; i < 12; ++i) {
+      EXPECT_EQ(answers[i].tokens(), alone[i]) << i;
+      EXPECT_EQ(answers[i].wait().usage.generated_tokens, 40u);
+      EXPECT_EQ(answers[i].wait().usage.prompt_tokens, 5 + i);
+    }
+    expect_nothing_left(engine);
+    EXPECT_GT(engine.stats().preemptions, 0u);
+    for (size_t i = 0; i < 12; ++i) {
+      EXPECT_EQ(admitted[i], 1) << i;
+      EXPECT_EQ(advanced[i], alone[i]) << i;
+      EXPECT_EQ(logs[i].size(), 80u) << i;
+    }
+  }
+}
+
+TEST(Engine, LowPrioritiesGiveWayFirst) {
+  FewPages few(12);
+  Held held(few.engine);  // so that all are there before anyone runs
+  std::vector<Recorder> answers;
+  std::vector<int> order;
+  std::mutex mutex;
+  for (const int priority : {-5, 5, 0, 10})
+    answers.push_back([&] {
+      Request r = greedy({20 + priority}, UINT32_MAX);
+      r.priority = priority;
+      return start(few.engine, std::move(r), nullptr, [&, priority](const Event& e) {
+        const std::lock_guard lock(mutex);
+        if (e.finished) order.push_back(priority);
+      });
+    }());
+  held.let_go();
+  for (Recorder& a : answers) a.wait();
+  expect_nothing_left(few.engine);
+  EXPECT_GT(few.engine.stats().preemptions, 0u);
+  EXPECT_EQ(order, (std::vector<int>{10, 5, 0, -5}));
+}
+
+TEST(Engine, CancelsAndEndsPausedRequestsToo) {
+  FewPages few(9);
+  std::vector<Ticket> tickets(6);
+  std::vector<Recorder> answers;
+  // The first to end cancels who was paused meanwhile.
+  for (size_t i = 0; i < 6; ++i)
+    answers.push_back(start(few.engine, greedy({static_cast<int32_t>(i)}, UINT32_MAX), &tickets[i],
+                            [&](const Event& e) {
+                              if (!e.finished || few.engine.stats().preemptions == 0) return;
+                              for (const Ticket& ticket : tickets) ticket.cancel();
+                            }));
+  for (Recorder& a : answers) a.wait();
+  expect_nothing_left(few.engine);
+  EXPECT_GT(few.engine.stats().preemptions, 0u);
+  size_t cancelled = 0;
+  for (size_t i = 0; i < 6; ++i) {
+    const Ids all = successors(static_cast<int32_t>(i), 63), got = answers[i].tokens();
+    ASSERT_LE(got.size(), all.size());
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), all.begin())) << i;
+    cancelled += answers[i].reason() == FinishReason::kCancelled;
+  }
+  EXPECT_GE(cancelled, 1u);
+}
+
+// Choices over one prompt: as many requests as asked one by one would give.
+std::vector<Request> choices(const Ids& prompt, uint32_t n, uint32_t max_tokens) {
+  std::vector<Request> group;
+  for (uint32_t c = 0; c < n; ++c)
+    group.push_back(random_draws(c == 0 ? prompt : Ids{}, max_tokens, 77, c));
+  return group;
+}
+
+TEST(Engine, ChoicesReadTheirPromptOnce) {
+  for (const bool reuse : {true, false})
+    for (const int n_prompt : {1, 2, 8, 9, 30, 33}) {
+      const Ids prompt = successors(5, n_prompt);
+      std::vector<Ids> alone;
+      {
+        Engine engine(toy_model({.sharpness = 1}), kOptions);
+        for (uint32_t c = 0; c < 4; ++c)
+          alone.push_back(start(engine, random_draws(prompt, 20, 77, c)).tokens());
+      }
+      EngineOptions options = kOptions;
+      options.prefix_reuse = reuse;
+      options.audit = true;
+      Engine engine(toy_model({.sharpness = 1}), options);
+      std::vector<Recorder> answers(4);
+      auto group = choices(prompt, 4, 20);
+      for (size_t c = 0; c < 4; ++c) group[c].on_event = answers[c].sink();
+      EXPECT_EQ(engine.submit(std::move(group), nullptr), Admission::kAccepted);
+      for (size_t c = 0; c < 4; ++c) {
+        EXPECT_EQ(answers[c].tokens(), alone[c]) << c << " of " << n_prompt;
+        EXPECT_EQ(answers[c].wait().usage.prompt_tokens, static_cast<uint32_t>(n_prompt));
+        EXPECT_EQ(answers[c].wait().usage.cached_tokens, 0u);
+      }
+      expect_nothing_left(engine);
+      EXPECT_EQ(engine.stats().prompt_tokens, static_cast<uint64_t>(n_prompt));
+      EXPECT_EQ(engine.stats().cached_prompt_tokens, 0u);
+      EXPECT_EQ(engine.stats().replayed_tokens, 3u);
+    }
+}
+
+TEST(Engine, ChoicesWithoutAPlaceComeLaterAndStillAgree) {
+  const Ids prompt = successors(5, 30);
+  std::vector<Ids> alone;
+  {
+    Engine engine(toy_model({.sharpness = 1}), kOptions);
+    for (uint32_t c = 0; c < 8; ++c)
+      alone.push_back(start(engine, random_draws(prompt, 20, 77, c)).tokens());
+  }
+  for (const bool reuse : {true, false}) {
+    EngineOptions options = kOptions;
+    options.prefix_reuse = reuse;
+    options.audit = true;
+    Engine engine(toy_model({.max_concurrency = 3, .sharpness = 1}), options);
+    std::vector<Recorder> answers(8);
+    auto group = choices(prompt, 8, 20);
+    for (size_t c = 0; c < 8; ++c) group[c].on_event = answers[c].sink();
+    EXPECT_EQ(engine.submit(std::move(group), nullptr), Admission::kAccepted);
+    for (size_t c = 0; c < 8; ++c) EXPECT_EQ(answers[c].tokens(), alone[c]) << c;
+    expect_nothing_left(engine);
+    EXPECT_EQ(engine.stats().prompt_tokens, reuse ? 30u + 5 * 6 : 30u * 6);
+  }
+}
+
+TEST(Engine, ChoicesAreTakenAllOrNoneAndCancelledTogether) {
+  EngineOptions options = kOptions;
+  options.max_pending = 2;
+  Engine engine(toy_model({.max_concurrency = 2}), options);
+  Held held(engine, 3);
+  const auto submit = [&engine](uint32_t n, std::vector<Recorder>* answers, Ticket* ticket) {
+    *answers = std::vector<Recorder>(n);
+    auto group = choices({1, 2, 3}, n, 40);
+    for (size_t c = 0; c < n; ++c) group[c].on_event = (*answers)[c].sink();
+    return engine.submit(std::move(group), ticket);
+  };
+  std::vector<Recorder> refused, taken;
+  Ticket ticket;
+  EXPECT_EQ(submit(4, &refused, nullptr), Admission::kQueueFull);
+  EXPECT_EQ(engine.stats().waiting, 0u);
+  EXPECT_EQ(submit(3, &taken, &ticket), Admission::kAccepted);
+  EXPECT_EQ(engine.stats().waiting, 3u);
+  ticket.cancel();
+  held.let_go();
+  for (Recorder& answer : taken) EXPECT_EQ(answer.reason(), FinishReason::kCancelled);
+  EXPECT_EQ(held.recorder().tokens(), successors(2, 3));
   expect_nothing_left(engine);
-  EXPECT_GT(most, 8u);
-  EXPECT_LE(most, 17u);
+  for (Recorder& answer : refused) EXPECT_EQ(answer.n_finishes(), 0u);
+}
+
+// The first choice ends before it has read the prompt: the others read it themselves.
+TEST(Engine, ChoicesOutliveTheirLeader) {
+  EngineOptions options = kOptions;
+  options.audit = true;
+  options.prefill_chunk = 4;
+  for (const bool at_admission : {true, false}) {
+    Engine engine(toy_model(), options);
+    std::vector<Recorder> answers(3);
+    auto group = choices(successors(5, 30), 3, 20);
+    for (size_t c = 0; c < 3; ++c) {
+      group[c].sampling.temperature = 0;
+      group[c].on_event = answers[c].sink([&, c](const Event& e) {
+        if (c == 0 && (e.admitted == at_admission) && !e.finished)
+          throw std::runtime_error("sink broke");
+      });
+    }
+    EXPECT_EQ(engine.submit(std::move(group), nullptr), Admission::kAccepted);
+    EXPECT_EQ(answers[0].reason(), FinishReason::kFailed);
+    for (size_t c = 1; c < 3; ++c) EXPECT_EQ(answers[c].tokens(), successors(35, 20));
+    expect_nothing_left(engine);
+  }
+}
+
+TEST(Engine, ChoicesUnderMemoryPressureAgreeWithChoicesAlone) {
+  const Ids prompt = successors(5, 20);
+  std::vector<Ids> alone;
+  ToyShape shape = FewPages::kShape;
+  shape.sharpness = 1;
+  {
+    Engine engine(toy_model(shape), kOptions);
+    for (uint32_t c = 0; c < 8; ++c)
+      alone.push_back(start(engine, random_draws(prompt, 44, 77, c)).tokens());
+  }
+  for (const uint32_t n_pages : {8u, 13u}) {
+    Engine engine(toy_model(shape), FewPages::options(n_pages, 2, true));
+    std::vector<Recorder> answers(8);
+    auto group = choices(prompt, 8, 44);
+    for (size_t c = 0; c < 8; ++c) group[c].on_event = answers[c].sink();
+    EXPECT_EQ(engine.submit(std::move(group), nullptr), Admission::kAccepted);
+    for (size_t c = 0; c < 8; ++c) EXPECT_EQ(answers[c].tokens(), alone[c]) << c;
+    expect_nothing_left(engine);
+    EXPECT_GT(engine.stats().preemptions, 0u);
+  }
+}
+
+TEST(Engine, AFailureEndsEveryRequestAndIsToldOnce) {
+  std::atomic<bool> broken{false};
+  std::atomic<int> told{0};
+  EngineOptions options = kOptions;
+  options.before_step = [&broken] {
+    if (broken) throw std::runtime_error("a step broke");
+  };
+  options.on_failure = [&told] { ++told; };
+  Engine engine(toy_model({.max_concurrency = 2}), options);
+  Held held(engine, 20);
+  std::vector<Recorder> answers;
+  for (int i = 0; i < 4; ++i) answers.push_back(start(engine, greedy({3}, 20)));
+  broken = true;
+  held.let_go();
+  EXPECT_EQ(held.recorder().reason(), FinishReason::kFailed);
+  EXPECT_EQ(held.recorder().wait().error, "a step broke");
+  for (Recorder& a : answers) EXPECT_EQ(a.reason(), FinishReason::kFailed);
+  EXPECT_EQ(engine.submit(greedy({1}, 1), nullptr), Admission::kFailed);
+  EXPECT_TRUE(engine.drain(soon()));
+  EXPECT_TRUE(engine.stats().failed);
+  EXPECT_EQ(engine.stats().running, 0u);
+  EXPECT_EQ(engine.stats().waiting, 0u);
+  engine.stop();
+  EXPECT_EQ(told, 1);
 }
 
 TEST(Engine, AModelWithoutPagedStateServesLongAnswers) {

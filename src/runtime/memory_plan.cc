@@ -124,6 +124,9 @@ std::string memory_plan_text(const MemoryPlan& plan) {
       human_bytes(plan.budget));
   text += fmt::format("\nserves up to {} requests at once, {} tokens each", plan.max_concurrency,
                       plan.max_context);
+  const uint64_t in_all = uint64_t{plan.pages} * plan.page_tokens;
+  if (plan.page_bytes > 0 && in_all < uint64_t{plan.max_context} * plan.max_concurrency)
+    text += fmt::format(", {} in all", in_all);
   if (!plan.note.empty()) text += "\nnote: " + plan.note;
   return text;
 }

@@ -46,6 +46,11 @@ void average(double& mean, double value) { mean = mean == 0 ? value : 0.75 * mea
 // of the 99th percentile.
 constexpr double kForgetting = 0.999;
 
+// Fewer rows read the weights for too little, however slow the machine is.
+constexpr uint32_t kLeastRows = 32;
+// Until the first step was measured.
+constexpr uint32_t kFirstRows = 64;
+
 }  // namespace
 
 size_t PrefillPace::class_of(uint32_t rows) {
@@ -54,7 +59,10 @@ size_t PrefillPace::class_of(uint32_t rows) {
 }
 
 void PrefillPace::record(uint32_t decode_rows, uint32_t prompt_rows, double seconds) {
-  if (decode_rows == 0) return;  // nobody waited, and context was the prompts' alone
+  if (decode_rows == 0) {
+    if (prompt_rows >= kLeastRows) average(row_seconds_, seconds / prompt_rows);
+    return;
+  }
   if (prompt_rows == 0) return average(decode_seconds_, seconds);
   for (double& other : seconds_) other *= kForgetting;
   double& mean = seconds_[class_of(decode_rows + prompt_rows)];
@@ -63,7 +71,13 @@ void PrefillPace::record(uint32_t decode_rows, uint32_t prompt_rows, double seco
 }
 
 uint32_t PrefillPace::rows(uint32_t decode_rows, uint32_t chunk) const {
-  if (decode_rows == 0) return chunk;
+  if (decode_rows == 0) {
+    if (row_seconds_ == 0) return std::min(chunk, kFirstRows);
+    const double fit = kLongestStep / row_seconds_;
+    if (fit >= chunk) return chunk;
+    const auto rows = static_cast<uint32_t>(fit) / kLeastRows * kLeastRows;
+    return std::min(chunk, std::max(rows, kLeastRows));
+  }
   uint32_t best = 1;
   for (size_t i = 0; i < kClasses; ++i) {
     if (kEdges[i] <= decode_rows) continue;

@@ -26,17 +26,19 @@ struct ScheduleLimits {
 std::vector<uint32_t> schedule_rows(std::span<const uint32_t> remaining,
                                     const ScheduleLimits& limits);
 
-// How many prompt rows a step may take while answers run: as many as make it last `slowdown` times
+// How many prompt rows a step may take. While answers run: as many as make it last `slowdown` times
 // a step of answers alone, judged by the steps before, by classes of rows: a step's time does not
-// grow evenly, since weights are read once for all of them. Confined to the engine thread.
+// grow evenly, since weights are read once for all of them. Else as many as take kLongestStep: who
+// cancels, or comes with a short prompt, waits for the step's end. Confined to the engine thread.
 class PrefillPace {
  public:
+  static constexpr double kLongestStep = 0.5;  // seconds
+
   // slowdown >= 1.
   explicit PrefillPace(double slowdown) : slowdown_(slowdown) {}
   // A step of that many rows of answers and prompts took so long.
   void record(uint32_t decode_rows, uint32_t prompt_rows, double seconds);
-  // At least one, so that prompts go on; at most `chunk` >= 1, which is also the answer where
-  // nobody would wait.
+  // At least one, so that prompts go on; at most `chunk` >= 1.
   uint32_t rows(uint32_t decode_rows, uint32_t chunk) const;
 
  private:
@@ -47,6 +49,7 @@ class PrefillPace {
 
   const double slowdown_;
   double decode_seconds_ = 0;      // of a step of answers alone, a moving average; 0: none yet
+  double row_seconds_ = 0;         // of a prompt row where nobody answers; 0: unknown
   double seconds_[kClasses] = {};  // of a step with prompt rows, by all its rows
 };
 

@@ -94,12 +94,19 @@ TEST(Scheduler, EverySequenceFinishesWithinItsLimits) {
   }
 }
 
-TEST(PrefillPace, NobodyWaitsWhereNobodyAnswers) {
+TEST(PrefillPace, WhereNobodyAnswersAStepEndsInTime) {
   PrefillPace pace(2);
-  EXPECT_EQ(pace.rows(0, 512), 512u);
+  EXPECT_LT(pace.rows(0, 4096), 100u) << "nothing is known of the machine yet";
+  for (const double row : {1e-5, 1e-3, 5e-3, 1e-2, 1.0, 1e-4}) {
+    for (int i = 0; i < 40; ++i) pace.record(0, pace.rows(0, 2048), row * pace.rows(0, 2048));
+    const uint32_t rows = pace.rows(0, 2048);
+    EXPECT_TRUE(rows == 32 || rows * row <= PrefillPace::kLongestStep) << row;
+    EXPECT_TRUE(rows == 2048 || (rows + 64) * row > PrefillPace::kLongestStep) << row;
+    EXPECT_EQ(pace.rows(0, 8), 8u) << "never more than the chunk";
+  }
   pace.record(1, 0, 0.010);
   pace.record(1, 100, 0.110);
-  EXPECT_EQ(pace.rows(0, 512), 512u);
+  EXPECT_EQ(pace.rows(0, 2048), 2048u);
 }
 
 // Rows that a pace settles at on a machine whose step of n rows takes seconds(n).

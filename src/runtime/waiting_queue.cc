@@ -8,21 +8,26 @@
 
 namespace flare::runtime {
 
+// Of those that were passed often enough the earliest comes first, whatever its priority: what
+// passed a later one has passed every earlier one too, so that no count outgrows the bound.
+bool goes_before(const Active& a, const Active& b) {
+  const bool a_passed = a.bypassed >= kMaxBypass, b_passed = b.bypassed >= kMaxBypass;
+  if (a_passed != b_passed) return a_passed;
+  if (!a_passed && a.request.priority != b.request.priority)
+    return a.request.priority > b.request.priority;
+  return a.arrival < b.arrival;
+}
+
 void WaitingQueue::push(std::unique_ptr<Active> request) {
   const auto later = std::ranges::upper_bound(entries_, request->arrival, {},
                                               [](const auto& entry) { return entry->arrival; });
   entries_.insert(later, std::move(request));
 }
 
-// Whoever was passed as often as may be comes first. It is the earliest of those: what passed a
-// later one has passed every earlier one too, so no count outgrows the bound.
 size_t WaitingQueue::next() const {
-  const auto passed = std::ranges::find_if(
-      entries_, [](const auto& entry) { return entry->bypassed >= kMaxBypass; });
-  if (passed != entries_.end()) return static_cast<size_t>(passed - entries_.begin());
-  const auto highest = std::ranges::max_element(
-      entries_, {}, [](const auto& entry) { return entry->request.priority; });
-  return static_cast<size_t>(highest - entries_.begin());
+  const auto first = std::ranges::min_element(
+      entries_, [](const auto& a, const auto& b) { return goes_before(*a, *b); });
+  return static_cast<size_t>(first - entries_.begin());
 }
 
 Active* WaitingQueue::front() const { return entries_.empty() ? nullptr : entries_[next()].get(); }
@@ -38,6 +43,11 @@ std::unique_ptr<Active> WaitingQueue::pop() {
 
 void WaitingQueue::erase_if(const std::function<bool(Active&)>& gone) {
   std::erase_if(entries_, [&gone](const auto& entry) { return gone(*entry); });
+}
+
+void WaitingQueue::each(const std::function<void(Active&)>& visit) {
+  for (const auto& entry : entries_)
+    if (entry) visit(*entry);  // null: moved along by an erase_if in progress
 }
 
 }  // namespace flare::runtime

@@ -58,11 +58,10 @@ TEST(WaitingQueue, TheBoundHoldsForEveryOrderOfArrivals) {
         queue.push(waiting(arrival++, static_cast<int>(random() % 21) - 10));
       } else {
         const auto taken = queue.pop();
-        ASSERT_LE(taken->bypassed, WaitingQueue::kMaxBypass) << "seed " << seed;
+        ASSERT_LE(taken->bypassed, kMaxBypass) << "seed " << seed;
       }
     }
-    while (!queue.empty())
-      ASSERT_LE(queue.pop()->bypassed, WaitingQueue::kMaxBypass) << "seed " << seed;
+    while (!queue.empty()) ASSERT_LE(queue.pop()->bypassed, kMaxBypass) << "seed " << seed;
   }
 }
 

@@ -2,11 +2,15 @@
 #include "server/app.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <ctime>
+#include <limits>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "server/api/anthropic/messages.h"
 #include "server/api/body.h"
 #include "server/api/errors.h"
 #include "server/api/fields.h"
@@ -15,6 +19,8 @@
 #include "server/api/native/tokens.h"
 #include "server/api/openai/chat.h"
 #include "server/api/openai/completions.h"
+#include "server/api/openai/responses.h"
+#include "server/api/openai/roles.h"
 #include "server/web/web.h"
 
 namespace flare::server {
@@ -50,6 +56,14 @@ class KeptAnswer : public http::Exchange {
   const http::Request& request_;
 };
 
+std::string rfc3339(int64_t unix_seconds) {
+  const std::time_t time = unix_seconds;
+  std::tm utc{};
+  gmtime_r(&time, &utc);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
+}
+
 }  // namespace
 
 // A path that ends with '/' takes one more segment, the tail; "/" is itself alone.
@@ -71,6 +85,19 @@ const App::Route App::kRoutes[] = {
     {"GET", "/v1/models/", &App::show_model},
     {"POST", "/v1/chat/completions", &App::chat},
     {"POST", "/v1/completions", &App::complete},
+    {"POST", "/v1/messages", &App::message},
+    {"POST", "/v1/messages/count_tokens", &App::count_message},
+    {"POST", "/v1/responses", &App::respond},
+    {"POST", "/v1/responses/input_tokens", &App::count_response_input},
+    {"GET", "/v1/responses/", &App::show_response},
+    {"DELETE", "/v1/responses/", &App::delete_response},
+    {"POST", "/v1/responses/", &App::no_such_path},
+    {"POST", "/v1/embeddings", &App::embed},
+    {"POST", "/v1/rerank", &App::rerank},
+    {"POST", "/v2/rerank", &App::rerank},
+    {"POST", "/rerank", &App::rerank},
+    {"POST", "/v1/score", &App::score},
+    {"POST", "/score", &App::score},
     {"POST", "/completion", &App::complete_natively},
     {"POST", "/tokenize", &App::tokenize},
     {"POST", "/detokenize", &App::detokenize},
@@ -170,6 +197,25 @@ http::Hooks App::hooks() {
       .connections_changed = [this](uint32_t open) { observer_.metrics().connections(open); }};
 }
 
+namespace {
+
+// x-request-timeout-ms (serving.md S9). Throws invalid_value.
+uint32_t timeout_of(const http::Request& request) {
+  constexpr std::string_view kName = "x-request-timeout-ms";
+  const std::string_view text = request.header(kName);
+  if (text.empty()) return 0;
+  uint32_t ms = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ms);
+  if (error != std::errc() || end != text.data() + text.size() || ms == 0)
+    throw ApiError{400, "invalid_value",
+                   fmt::format("header {} is {}, expected milliseconds, 1..{}", kName, quote(text),
+                               std::numeric_limits<uint32_t>::max()),
+                   std::string(kName)};
+  return ms;
+}
+
+}  // namespace
+
 std::optional<http::Answer> App::judge(http::Request* request) {
   const std::shared_ptr<const Access> access = access_;
   if (const auto error = access->check_site(request))
@@ -185,6 +231,11 @@ std::optional<http::Answer> App::judge(http::Request* request) {
   if (open) return std::nullopt;
   if (const auto error = access->check_key(request))
     return error_answer(request->path, request->id, *error);
+  try {
+    request->timeout_ms = timeout_of(*request);
+  } catch (const ApiError& error) {
+    return error_answer(request->path, request->id, error);
+  }
   // With a single key there is nobody to keep apart.
   if (access->has_several_keys() && !options_.share_cache) request->cache_salt = request->key_label;
   return std::nullopt;
@@ -278,6 +329,7 @@ Json App::model_json(const std::string& name) const {
                        {"object", "model"},
                        {"type", "model"},
                        {"created", opened},
+                       {"created_at", rfc3339(opened)},
                        {"owned_by", "flare"},
                        {"display_name", name},
                        {"max_model_len", model.max_context()},
@@ -285,9 +337,14 @@ Json App::model_json(const std::string& name) const {
 }
 
 void App::list_models(const Call& call) {
+  const auto names = served_names();
   Json data = Json::array();
-  for (const std::string& name : served_names()) data.push_back(model_json(name));
-  respond_json(*call.exchange, Json::object({{"object", "list"}, {"data", std::move(data)}}));
+  for (const std::string& name : names) data.push_back(model_json(name));
+  respond_json(*call.exchange, Json::object({{"object", "list"},
+                                             {"data", std::move(data)},
+                                             {"first_id", names.front()},
+                                             {"last_id", names.back()},
+                                             {"has_more", false}}));
 }
 
 void App::show_model(const Call& call) {
@@ -299,31 +356,60 @@ void App::show_model(const Call& call) {
   respond_json(*call.exchange, model_json(*found));
 }
 
-std::string App::chosen_model(const Json& body) const {
+std::string App::chosen_model(const Json& body, bool any_model) const {
   const auto names = served_names();
   const Fields fields(body);
   const auto wanted = fields.text("model", SIZE_MAX);
   if (!wanted) return names.front();
-  if (options_.any_model || std::ranges::find(names, *wanted) != names.end()) return *wanted;
+  if (any_model || std::ranges::find(names, *wanted) != names.end()) return *wanted;
   throw ApiError{
       404, "model_not_found",
       fmt::format("model {} is not served here; {} is", quote(*wanted), quote(names.front())),
       "model"};
 }
 
-void App::generate(const Call& call, void (*protocol)(const ApiCall&)) {
+void App::generate(const Call& call, const Protocol& protocol, bool any_model) {
   if (draining_) throw ApiError{503, "server_draining", "the server is shutting down", {}};
-  inspect(call, protocol);
+  inspect(call, protocol, any_model);
 }
 
-void App::inspect(const Call& call, void (*protocol)(const ApiCall&)) {
+void App::inspect(const Call& call, const Protocol& protocol, bool any_model) {
   Service& model = service();
   const Json body = read_json_body(call.request);
-  protocol({model, call.request, body, call.exchange, chosen_model(body), options_.strict_fields});
+  protocol({model, call.request, body, call.exchange,
+            chosen_model(body, any_model || options_.any_model), options_.strict_fields});
 }
 
 void App::chat(const Call& call) { generate(call, chat_completions); }
 void App::complete(const Call& call) { generate(call, completions); }
+// Clients of Messages send the names of other people's models (serving.md S1.5).
+void App::message(const Call& call) { generate(call, create_message, true); }
+void App::count_message(const Call& call) { inspect(call, count_message_tokens, true); }
+void App::respond(const Call& call) {
+  generate(call, [this](const ApiCall& api) { create_response(api, responses_); });
+}
+void App::count_response_input(const Call& call) {
+  inspect(call, [this](const ApiCall& api) { count_response_tokens(api, responses_); });
+}
+void App::show_response(const Call& call) {
+  const size_t slash = call.tail.find('/');
+  const std::string id(call.tail.substr(0, slash));
+  if (slash == std::string_view::npos)
+    return respond_json(*call.exchange, stored_response(responses_, call.request, id));
+  if (call.tail.substr(slash) != "/input_items") no_such_path(call);
+  respond_json(*call.exchange, stored_input_items(responses_, call.request, id));
+}
+void App::delete_response(const Call& call) {
+  if (call.tail.find('/') != std::string_view::npos) no_such_path(call);
+  respond_json(*call.exchange,
+               server::delete_response(responses_, call.request, std::string(call.tail)));
+}
+void App::no_such_path(const Call& call) {
+  throw ApiError{404, "not_found", fmt::format("no such path: {}", quote(call.request.path)), {}};
+}
+void App::embed(const Call& call) { inspect(call, embeddings); }
+void App::rerank(const Call& call) { inspect(call, server::rerank); }
+void App::score(const Call& call) { inspect(call, server::score); }
 void App::complete_natively(const Call& call) { generate(call, native_completion); }
 void App::tokenize(const Call& call) { inspect(call, native_tokenize); }
 void App::detokenize(const Call& call) { inspect(call, native_detokenize); }

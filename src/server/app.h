@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "server/access/access.h"
 #include "server/api/call.h"
 #include "server/api/errors.h"
+#include "server/api/openai/response_store.h"
 #include "server/http/http.h"
 #include "server/observe/overview.h"
 #include "server/service/service.h"
@@ -79,21 +81,32 @@ class App {
   void show_model(const Call& call);
   void chat(const Call& call);
   void complete(const Call& call);
+  void message(const Call& call);
+  void count_message(const Call& call);
+  void respond(const Call& call);
+  void count_response_input(const Call& call);
+  void show_response(const Call& call);
+  void delete_response(const Call& call);
+  void no_such_path(const Call& call);
+  void embed(const Call& call);
+  void rerank(const Call& call);
+  void score(const Call& call);
   void complete_natively(const Call& call);
   void tokenize(const Call& call);
   void detokenize(const Call& call);
   void apply_template(const Call& call);
   // A protocol's function on the request's body; generating ones do not begin while draining.
-  void generate(const Call& call, void (*protocol)(const ApiCall&));
-  void inspect(const Call& call, void (*protocol)(const ApiCall&));
+  using Protocol = std::function<void(const ApiCall&)>;
+  void generate(const Call& call, const Protocol& protocol, bool any_model = false);
+  void inspect(const Call& call, const Protocol& protocol, bool any_model = false);
   void props(const Call& call);
   void page(const Call& call);
 
   // Throws model_loading.
   Service& service() const;
   std::vector<std::string> served_names() const;
-  // The name to echo. Throws model_not_found.
-  std::string chosen_model(const Json& body) const;
+  // The name to echo. Throws model_not_found, unless any name is taken.
+  std::string chosen_model(const Json& body, bool any_model) const;
   Json model_json(const std::string& name) const;
   observe::Scrape scrape() const;
   void count_response(std::string_view path, int status);
@@ -105,6 +118,7 @@ class App {
   std::atomic<Service*> service_{nullptr};
   std::atomic<int64_t> opened_unix_{0};
   std::atomic<bool> draining_{false};
+  ResponseStore responses_;
 };
 
 }  // namespace flare::server

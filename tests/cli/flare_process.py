@@ -52,12 +52,32 @@ class Server:
     def chat(self, **body):
         return self.request("POST", "/v1/chat/completions", body)
 
-    def open_stream(self, **body):
-        """A running stream: connection and response."""
+    def open(self, path, body):
+        """A posted request: connection and response, unread."""
         connection = self.connect()
-        connection.request("POST", "/v1/chat/completions", json.dumps(dict(body, stream=True)),
-                           {"Content-Type": "application/json"})
+        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
         return connection, connection.getresponse()
+
+    def open_stream(self, **body):
+        """A running chat stream: connection and response."""
+        return self.open("/v1/chat/completions", dict(body, stream=True))
+
+    def named_stream(self, path, body):
+        """The events of a stream that names them: (name, data)."""
+        connection, response = self.open(path, body)
+        assert response.status == 200, response.read()
+        assert response.headers["Content-Type"].startswith("text/event-stream"), response.headers
+        text = response.read().decode()
+        connection.close()
+        assert text.endswith("\n\n"), text[-200:]
+        found = []
+        for event in text[:-2].split("\n\n"):
+            if event.startswith(":"):
+                continue
+            name, data = event.split("\n")
+            assert name.startswith("event: ") and data.startswith("data: "), event
+            found.append((name[len("event: "):], json.loads(data[len("data: "):])))
+        return found
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)

@@ -41,6 +41,7 @@ class Run:
         for line in self.process.stderr:
             self.lines.put(line.rstrip("\n"))
         self.lines.put(None)
+        self.process.stderr.close()
 
     def line(self, part):
         """The next line that holds `part`."""
@@ -278,7 +279,7 @@ class Doctor(Operation):
         return done.returncode, done.stdout, done.stderr
 
     def checks(self, *flags):
-        code, out, err = self.doctor("--json", "--port", "0", *flags)
+        code, out, err = self.doctor("--json", *([] if "--port" in flags else ["--port", "0"]), *flags)
         self.assertEqual(err, "")
         return code, {check["check"]: check for check in json.loads(out)["result"]["checks"]}
 

@@ -18,56 +18,13 @@ import unittest
 import unittest.mock
 
 from flare_process import PATIENCE_S, Server, events
+from reference_answers import NANO, reference_case, reference_cases
 
 FLARE = sys.argv.pop(1)
-NANO = pathlib.Path(__file__).resolve().parents[2] / "models/nano"
 USER = [{"role": "user", "content": "Hello!"}]
 WEATHER = [{"type": "function", "function": {"name": "get_weather", "description": "", "parameters": {
     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}]
 LONG = {"messages": USER, "ignore_eos": True, "max_tokens": 4000, "temperature": 0}
-THINK_END = 2047  # id of </think> in the bundled model
-SMALLEST_MARGIN = 0.3  # below it, rounding may choose another token than the reference
-
-
-def called(name, body, tools):
-    """A call in the model's markup as name and arguments: text where the schema says string, else JSON."""
-    schema = next(t["function"]["parameters"] for t in tools if t["function"]["name"] == name)["properties"]
-    values = dict(re.findall(r"<parameter=(.*?)>\n(.*?)\n</parameter>\n", body, re.DOTALL))
-    return name, {k: v if schema[k]["type"] == "string" else json.loads(v) for k, v in values.items()}
-
-
-def expected_answer(case):
-    """Reasoning, content and calls of a reference text, as clients see them."""
-    text = case["text"].removesuffix("<|im_end|>")
-    reasoning = ""
-    if case["enable_thinking"]:
-        reasoning, text = text.split("\n</think>\n\n")
-    content, *regions = re.split(r"<tool_call>\n", text)
-    calls = []
-    for region in regions:
-        name, body = re.fullmatch(r"<function=(.*?)>\n(.*)</function>\n</tool_call>\n?", region, re.DOTALL).groups()
-        calls.append(called(name, body, case["tools"]))
-    return {"reasoning": reasoning, "content": content, "calls": calls,
-            "finish": "tool_calls" if calls else "stop"}
-
-
-def reference_cases():
-    """Conversations whose greedy answer is certain: (messages, request fields, expected answer)."""
-    for case in json.loads((NANO / "greedy.json").read_text())["cases"]:
-        if min(case["margins"]) < SMALLEST_MARGIN:
-            continue
-        fields = {"chat_template_kwargs": {"enable_thinking": case["enable_thinking"]}}
-        if case["tools"]:
-            fields["tools"] = case["tools"]
-        answer = expected_answer(case)
-        reasoned = case["greedy_ids"].index(THINK_END) + 1 if case["enable_thinking"] else 0
-        yield case["messages"], fields, dict(answer, reasoning_tokens=reasoned)
-
-
-def reference_case(question, thinking=False):
-    """The one with that last message."""
-    return next(c for c in reference_cases() if c[0][-1]["content"] == question and
-                c[1]["chat_template_kwargs"]["enable_thinking"] == thinking)
 
 
 def without_tokens(expected):
@@ -585,6 +542,63 @@ class Queue(unittest.TestCase):
             self.assertEqual(server.request("GET", "/ready")[0], 503)
             self.assertEqual(server.request("GET", "/health")[0], 200)
             connection.close()
+        finally:
+            server.kill()
+
+
+    def test_who_waits_too_long_hears_it_before_any_status(self):
+        server = Server(FLARE, "--max-concurrency", "1", "--pending-timeout", "1")
+        try:
+            connection, response = server.open_stream(**LONG)
+            next(events(response))
+            # The first to come is served; it takes longer than the others may wait.
+            results = []
+            for stream in (False, True):
+                status, headers, body = server.request(
+                    "POST", "/v1/chat/completions", {"messages": USER, "stream": stream},
+                    {"x-request-timeout-ms": "20"})
+                results.append((status, body["error"]["code"]))
+            self.assertEqual(results, [(504, "deadline_exceeded")] * 2)
+            status, headers, body = server.chat(messages=USER, stream=True)
+            self.assertEqual((status, body["error"]["code"]), (503, "queue_timeout"))
+            self.assertIn("Retry-After", headers)
+            connection.close()
+        finally:
+            server.kill()
+
+    def test_wrong_priorities_and_deadlines_are_named(self):
+        server = Server(FLARE)
+        try:
+            for value in (11, -11):
+                status, _, body = server.chat(messages=USER, priority=value)
+                self.assertEqual((status, body["error"]["code"], body["error"]["param"]),
+                                 (400, "invalid_value", "priority"))
+            for value in ("0", "soon", "-5", "99999999999"):
+                status, _, body = server.request("POST", "/v1/chat/completions", {"messages": USER},
+                                                 {"x-request-timeout-ms": value})
+                self.assertEqual((status, body["error"]["param"]), (400, "x-request-timeout-ms"))
+            status, headers, _ = server.request("POST", "/v1/chat/completions",
+                                                {"messages": USER, "priority": -10, "max_tokens": 2},
+                                                {"x-request-timeout-ms": "600000"})
+            self.assertEqual(status, 200)
+            self.assertNotIn("x-flare-ignored", headers)
+        finally:
+            server.kill()
+
+    def test_B107_a_client_that_leaves_the_queue_disturbs_nobody(self):
+        server = Server(FLARE, "--max-concurrency", "1")
+        try:
+            running, response = server.open_stream(messages=USER, ignore_eos=True, max_tokens=600, temperature=0)
+            chunks = events(response)
+            next(chunks)
+            body = json.dumps({"messages": USER, "max_tokens": 2}).encode()
+            with socket.create_connection(("127.0.0.1", server.port)) as leaver:
+                leaver.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+                               b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            rest = list(chunks)
+            self.assertEqual(rest[-1], "[DONE]")
+            self.assertEqual(rest[-2]["choices"][0]["finish_reason"], "length")
+            self.assertEqual(server.chat(messages=USER, max_tokens=2)[0], 200)
         finally:
             server.kill()
 

@@ -505,6 +505,19 @@ bool Lexer::key_may_list(Lex lex, uint8_t byte) const {
   return it != children.end() && it->first < end;
 }
 
+bool Lexer::takes_any_name(Lex lex) {
+  const State s = at(lex);
+  if (s.spelling != Spelling::kKey || (s.phase != Phase::kStart && s.phase != Phase::kPlain))
+    return false;
+  // Names that match a pattern and those that do not: together all.
+  const std::vector<Lang> others = keys_[static_cast<size_t>(s.inner)].others;
+  return std::any_of(others.begin(), others.end(), [&](Lang l) {
+    return l == Languages::kEverything ||
+           (l != Languages::kNothing &&
+            std::find(others.begin(), others.end(), languages_.except(l)) != others.end());
+  });
+}
+
 int32_t Lexer::any_other_tag(Lex lex) const {
   const State& s = at(lex);
   if (s.spelling != Spelling::kKey || (s.phase != Phase::kStart && s.phase != Phase::kPlain))

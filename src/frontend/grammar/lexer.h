@@ -70,6 +70,9 @@ class Lexer {
   // The tag of unlisted names if these may be any, and the leaf is before a name's quote or between
   // two of its letters; -1 otherwise.
   int32_t any_other_tag(Lex lex) const;
+  // Whether every name may follow, of whichever kind it is, and the leaf is before a name's quote
+  // or between two of its letters.
+  bool takes_any_name(Lex lex);
   // Whether the leaf is a JSON string of any content but for its length, before its quote or
   // between two letters; the bounds of what is to come.
   bool counts_only(Lex lex, uint32_t& min, uint32_t& max) const {

@@ -313,7 +313,7 @@ void Machine::add_long_tokens(Lex lex, Summary& out) {
   const bool is_key = lexer_.spelling(lex) == Spelling::kKey;
   uint32_t min = 0, most = 0;  // letters that any token may have
   if (!lexer_.plain(lex) || !lexer_.counts_only(lex, min, most))
-    most = is_key && lexer_.plain(lex) && lexer_.any_other_tag(lex) >= 0 ? Languages::kInfinite : 0;
+    most = is_key && lexer_.plain(lex) && lexer_.takes_any_name(lex) ? Languages::kInfinite : 0;
   for (uint32_t n = 0; n < trie.long_tokens.size(); ++n) {
     const auto& [id, letters] = trie.long_tokens[n];
     if (letters > 0 && most > 0) {
@@ -440,6 +440,16 @@ class Machine::Walk {
     m_.add_long_tokens(lex_, out_);
   }
 
+  // From where tokens begin, of a leaf that any name may follow: only those through its closing
+  // quote are told apart.
+  void from_quote() {
+    const Trie::AnyString& any = trie_.any_string[lexer_.plain(lex_) ? 1 : 0];
+    out_.shared = &any.inside();
+    stack_[0] = lex_;
+    run(any.through, 1, static_cast<uint32_t>(any.through.size()));
+    m_.add_long_tokens(lex_, out_);
+  }
+
   // From behind nodes of the trie, where the leaf begins in the middle of tokens.
   void from_nodes(const std::vector<uint32_t>& nodes) {
     for (const uint32_t node : nodes) {
@@ -491,6 +501,7 @@ class Machine::Walk {
   bool at_key(uint32_t node, Lex here) {
     const auto tokens = tokens_at(node);
     if (!lexer_.accepts(here)) {
+      if (out_.shared != nullptr) return true;  // it has them
       if (lexer_.key_free(here))
         out_.sparse.insert(out_.sparse.end(), tokens.begin(), tokens.end());
       else if (!tokens.empty())
@@ -535,7 +546,9 @@ Machine::Summary Machine::make_summary(Lex lex, int32_t nodes) {
     if (const int32_t tag = lexer_.any_other_tag(lex); tag >= 0) return open_key_summary(lex, tag);
   }
   Walk walk(*this, lex);
-  if (nodes == kRootSet)
+  if (nodes == kRootSet && lexer_.takes_any_name(lex))
+    walk.from_quote();
+  else if (nodes == kRootSet)
     walk.from_root();
   else
     walk.from_nodes(std::vector(node_sets_[static_cast<size_t>(nodes)]));

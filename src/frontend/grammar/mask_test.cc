@@ -103,6 +103,8 @@ TEST(Mask, IsExactlyWhatEachTokenTriedAloneSays) {
       R"({"type":"object","properties":{"a":{"type":"integer"},"abc":{"type":"string"}},"required":["a"]})",
       R"({"type":"object","properties":{"a":{"type":"integer"},"é":{}},"additionalProperties":false})",
       R"({"type":"object","properties":{"a":{}},"maxProperties":2,"additionalProperties":{"type":"number"}})",
+      R"({"type":"object","patternProperties":{"^[a-c]+$":{"type":"integer"}},"properties":{"ab":{"type":"null"}}})",
+      R"({"type":"object","patternProperties":{"b":{"type":"integer"}},"additionalProperties":{"type":"string"}})",
       R"({"type":"object","patternProperties":{"^a":{"type":"integer"},"b$":{"minimum":3}},"additionalProperties":false})",
       R"({"type":"object","minProperties":2,"dependentRequired":{"a":["b"]},"properties":{"a":{},"b":{},"c":{}},"additionalProperties":false})",
       R"({"type":"array","items":{"type":"string","maxLength":5},"minItems":1,"maxItems":3})",

@@ -93,9 +93,12 @@ Trie::AnyString any_string(const std::vector<Token>& tokens, const Trie& trie, b
   };
   Lex stack[kLongestInTrie + 1] = {open ? lexer.step(start, '"') : start};
   uint32_t letters[kLongestInTrie + 1] = {0};  // whole ones
+  uint32_t path[kLongestInTrie + 1] = {0};
+  std::vector<bool> leads_out(trie.all.size());
   for (uint32_t node = 1; node < trie.all.size();) {
     const size_t depth = trie.all.depth[node];
     const uint8_t byte = trie.all.byte[node];
+    path[depth] = node;
     stack[depth] = lexer.step(stack[depth - 1], byte);
     const uint32_t end = trie.all.skip[node];
     if (stack[depth] == Lexer::kDead) {
@@ -114,6 +117,7 @@ Trie::AnyString any_string(const std::vector<Token>& tokens, const Trie& trie, b
       ++node;
       continue;
     }
+    for (size_t d = 0; d <= depth; ++d) leads_out[path[d]] = true;
     if (trie.has_children(node)) {
       out.exits.push_back(node);
       out.counted_exits.push_back({letters[depth], node});
@@ -123,6 +127,10 @@ Trie::AnyString any_string(const std::vector<Token>& tokens, const Trie& trie, b
         out.rewritten.push_back(trie.tokens[t]);
     node = end;
   }
+  for (uint32_t node = 0; node < trie.all.size(); ++node)
+    if (node == 0 || leads_out[node])
+      out.through.push(trie.all.byte[node], trie.all.depth[node], node);
+  out.through.close();
   for (size_t n = 1; n < out.inside_up_to.size(); ++n)
     for (size_t w = 0; w < none.size(); ++w) out.inside_up_to[n][w] |= out.inside_up_to[n - 1][w];
   return out;

@@ -64,6 +64,7 @@ struct Vocabulary::Trie {
     std::vector<uint32_t> exits;    // nodes of that quote that have children
     std::vector<Counted> counted_exits;
     std::vector<int32_t> rewritten;  // of the tokens through the quote, those that hold escapes
+    View through;                    // the nodes on the way to that quote
     const std::vector<uint32_t>& inside() const { return inside_up_to.back(); }
   };
   std::array<AnyString, 2> any_string;

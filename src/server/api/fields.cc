@@ -101,4 +101,8 @@ void Fields::refuse(std::string_view name, std::initializer_list<Json> neutral) 
                  fmt::format("'{}' is not supported by this server", path(name)), path(name)};
 }
 
+int read_priority(const Fields& fields) {
+  return static_cast<int>(fields.integer("priority", -10, 10).value_or(0));
+}
+
 }  // namespace flare::server

@@ -41,4 +41,7 @@ class Fields {
   std::string prefix_;
 };
 
+// `priority` of serving.md S9.2, 0 without one.
+int read_priority(const Fields& fields);
+
 }  // namespace flare::server

@@ -81,27 +81,25 @@ void Generation::start(Service& service, std::vector<Run> runs) {
     const std::lock_guard lock(mutex_);  // events wait until all are queued
     for (size_t run = 0; run < runs.size(); ++run)
       for (int i = 0; i < runs[run].n; ++i) choices_.push_back({.run = run});
-    tickets.resize(choices_.size());
     begin_observation(service, runs);
-    size_t index = 0;
-    for (Run& run : runs)
-      for (int i = 0; i < run.n; ++i, ++index) {
-        GenerateSettings settings = run.settings;
-        settings.sampling.choice = static_cast<uint32_t>(i);
-        // The caller's own salt divides further, and cannot name another caller's.
-        if (const std::string& caller = setup_.exchange->cache_salt(); !caller.empty())
-          settings.cache_salt = caller + '\n' + settings.cache_salt;
-        const Admission admission = service.generate(
-            run.prompt, std::move(settings),
-            [self = shared_from_this(), index](const TextEvent& event) {
-              self->take(index, event);
-            },
-            &tickets[index]);
-        if (admission == Admission::kAccepted) continue;
-        over_ = true;
-        for (const runtime::Ticket& ticket : tickets) ticket.cancel();
-        throw admission_error(admission);
-      }
+    size_t first = 0;
+    for (Run& run : runs) {
+      // The caller's own salt divides further, and cannot name another caller's.
+      if (const std::string& caller = setup_.exchange->cache_salt(); !caller.empty())
+        run.settings.cache_salt = caller + '\n' + run.settings.cache_salt;
+      run.settings.deadline = setup_.exchange->deadline();
+      const Admission admission = service.generate(
+          std::move(run.prompt), run.settings, static_cast<size_t>(run.n),
+          [self = shared_from_this(), first](size_t i, const TextEvent& event) {
+            self->take(first + i, event);
+          },
+          &tickets.emplace_back());
+      first += static_cast<size_t>(run.n);
+      if (admission == Admission::kAccepted) continue;
+      over_ = true;
+      for (const runtime::Ticket& ticket : tickets) ticket.cancel();
+      throw admission_error(admission);
+    }
     if (observation_) observation_->accepted();
     if (setup_.stream) setup_.exchange->offer_stream(setup_.headers, setup_.ping);
   }

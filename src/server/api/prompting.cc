@@ -54,7 +54,7 @@ std::vector<int32_t> encode_conversation(const Service& service, const Conversat
   std::vector<int32_t> prompt = service.encode_prompt(rendered);
   settings->form = service.answer_form(conversation, rendered);
   check_prompt(service, prompt, "messages");
-  settings->frontiers = service.prompt_frontiers(conversation, prompt);
+  settings->frontiers = service.prompt_frontiers(conversation, prompt, &settings->marked_tokens);
   return prompt;
 }
 

@@ -22,25 +22,26 @@ namespace flare::server::http {
 inline constexpr int kPatienceMs = 20'000;
 
 // A connection that reads what it is told to and no more.
-class Client {
+class RawClient {
  public:
-  explicit Client(uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit RawClient(uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   }
-  explicit Client(const std::string& path) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit RawClient(const std::string& path)
+      : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     path.copy(address.sun_path, sizeof address.sun_path - 1);
     EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   }
-  ~Client() { close(); }
+  ~RawClient() { close(); }
   int fd() const { return fd_; }
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
 
   void close() {
     if (fd_ >= 0) ::close(fd_);
@@ -116,7 +117,7 @@ inline void echo(Request request, const std::shared_ptr<Exchange>& exchange) {
 
 // Sends `bytes` on a fresh connection and returns all that comes back before it is closed.
 inline std::string last_words(const Server& server, std::string_view bytes) {
-  Client client(server.port());
+  RawClient client(server.port());
   client.send(bytes);
   return client.read_to_end();
 }

@@ -20,6 +20,7 @@ class QueuedExchange : public Exchange {
       : id_(request.id),
         path_(request.path),
         salt_(request.cache_salt),
+        timeout_(request.timeout_ms),
         max_unread_(max_unread),
         wake_(std::move(wake)) {}
 
@@ -27,6 +28,10 @@ class QueuedExchange : public Exchange {
   const std::string& request_path() const override { return path_; }
   const std::string& cache_salt() const override { return salt_; }
   std::chrono::steady_clock::time_point arrived() const override { return arrived_; }
+  std::optional<std::chrono::steady_clock::time_point> deadline() const override {
+    if (timeout_.count() == 0) return std::nullopt;
+    return arrived_ + timeout_;
+  }
   bool respond(int status, std::string_view content_type, std::string body,
                Headers headers) override;
   void begin_stream(Headers headers, std::string ping) override;
@@ -56,6 +61,7 @@ class QueuedExchange : public Exchange {
 
   const std::chrono::steady_clock::time_point arrived_ = std::chrono::steady_clock::now();
   const std::string id_, path_, salt_;
+  const std::chrono::milliseconds timeout_;  // 0: none
   const uint64_t max_unread_;
   const std::function<void()> wake_;
   std::mutex mutex_;

@@ -26,7 +26,7 @@ Hooks judging() {
 TEST(Hooks, AVerdictOnTheHeadNeedsNoHandlerAndKeepsTheConnection) {
   const Server server(
       local(), [](const Request&, const std::shared_ptr<Exchange>&) { ADD_FAILURE(); }, judging());
-  Client client(server.port());
+  RawClient client(server.port());
   for (int i = 0; i < 3; ++i) {
     client.send("GET /probe HTTP/1.1\r\nHost: x\r\nx-request-id: mine\r\n\r\n");
     const auto [head, body] = client.response();
@@ -43,7 +43,7 @@ TEST(Hooks, AVerdictOnTheHeadNeedsNoHandlerAndKeepsTheConnection) {
 // The body would be 60 MB; nobody waits for it, and `Expect` is not encouraged.
 TEST(Hooks, ARefusedBodyIsNeverAskedFor) {
   const Server server(local(), echo, judging());
-  Client client(server.port());
+  RawClient client(server.port());
   client.send(
       "POST /no HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 60000000\r\n\r\n");
   const std::string all = client.read_to_end();
@@ -54,7 +54,7 @@ TEST(Hooks, ARefusedBodyIsNeverAskedFor) {
 TEST(Hooks, HeadersOfTheVerdictAreOnRealAnswersAndStreams) {
   Stage stage;
   const Server server(local(), stage.handler(), judging());
-  Client client(server.port());
+  RawClient client(server.port());
   client.send(kGet);
   stage.next()->respond(200, "text/plain", "whole");
   EXPECT_NE(client.response().first.find("x-judged: yes"), std::string::npos);
@@ -98,7 +98,7 @@ TEST(Hooks, EveryAnswerIsReportedOnce) {
     changed.notify_all();
   };
   const Server server(local(), echo, hooks);
-  Client client(server.port());
+  RawClient client(server.port());
   client.send(
       "GET /a HTTP/1.1\r\nHost: x\r\n\r\nGET /probe HTTP/1.1\r\nHost: x\r\n\r\n"
       "GET /b HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n");
@@ -124,7 +124,7 @@ TEST(Hooks, B064ProbesAnswerWhileEveryWorkerIsBusy) {
           exchange->respond(200, "text/plain", "late");
         },
         judging());
-    Client busy(server.port()), waiting(server.port()), probe(server.port());
+    RawClient busy(server.port()), waiting(server.port()), probe(server.port());
     busy.send(kGet);
     waiting.send(kGet);
     probe.send("GET /probe HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -146,13 +146,13 @@ TEST(Hooks, LargeBodiesDoNotHoldUpSmallRequests) {
         if (request.body.size() > 1000) left.wait();
         exchange->respond(200, "text/plain", fmt::format("{}", request.body.size()));
       });
-  std::vector<std::unique_ptr<Client>> large;
+  std::vector<std::unique_ptr<RawClient>> large;
   for (int i = 0; i < 3; ++i) {
-    large.push_back(std::make_unique<Client>(server.port()));
+    large.push_back(std::make_unique<RawClient>(server.port()));
     large.back()->send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n" +
                        std::string(3000000, 'x'));
   }
-  Client small(server.port());
+  RawClient small(server.port());
   small.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
   EXPECT_EQ(small.response().second, "3");
   leave.set_value();

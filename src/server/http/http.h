@@ -21,10 +21,11 @@ struct Request {
   std::string query;  // as sent, without '?'
   Headers headers;
   std::string body;
-  std::string id;          // x-request-id of the client if printable, else our own
-  std::string key_label;   // of the key that came with it; empty without keys
-  std::string cache_salt;  // keeps its cached prefixes from callers with another; empty: shared
-  Headers reply_headers;   // what its answer carries besides its own
+  std::string id;           // x-request-id of the client if printable, else our own
+  std::string key_label;    // of the key that came with it; empty without keys
+  std::string cache_salt;   // keeps its cached prefixes from callers with another; empty: shared
+  uint32_t timeout_ms = 0;  // the client wants its answer by then, from its arrival on; 0: none
+  Headers reply_headers;    // what its answer carries besides its own
 
   // First value of a header (names compared without case); empty if absent.
   std::string_view header(std::string_view name) const;
@@ -53,6 +54,10 @@ class Exchange {
   // When the request was complete.
   virtual std::chrono::steady_clock::time_point arrived() const {
     return std::chrono::steady_clock::now();
+  }
+  // By when its client wants the answer.
+  virtual std::optional<std::chrono::steady_clock::time_point> deadline() const {
+    return std::nullopt;
   }
   // A complete response. False if there is one already or a stream has begun; then nothing is sent.
   virtual bool respond(int status, std::string_view content_type, std::string body,

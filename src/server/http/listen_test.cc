@@ -31,7 +31,7 @@ TEST(Listen, OnAPathThatOnlyItsOwnerMayUse) {
     struct stat status{};
     ASSERT_EQ(::stat(path.c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 0777, 0600u);
-    Client client(path);
+    RawClient client(path);
     client.send(kGet);
     EXPECT_EQ(client.response().second, "GET /?||");
     EXPECT_EQ(code_of([&] { Server(at_path(path), echo); }), Code::kNetwork);  // in use
@@ -50,7 +50,7 @@ TEST(Listen, TakesThePlaceOfAStaleSocketAndOfNothingElse) {
   ::close(left);  // the path stays
   {
     const Server server(at_path(path), echo);
-    Client client(path);
+    RawClient client(path);
     client.send(kGet);
     EXPECT_EQ(client.response().second, "GET /?||");
   }
@@ -69,7 +69,7 @@ TEST(Listen, OnSocketsThatAServiceManagerOpened) {
   EXPECT_TRUE(listens_on_network(options));
   const Server server(options, echo);
   EXPECT_EQ(server.port(), opened.port());
-  Client client(opened.port());
+  RawClient client(opened.port());
   client.send(kGet);
   EXPECT_EQ(client.response().second, "GET /?||");
   options.inherited = {0};
@@ -162,10 +162,10 @@ class TlsClient {
     while (!all.ends_with(mark) && ::SSL_read(stream_, &c, 1) == 1) all += c;
     return all;
   }
-  Client& socket() { return socket_; }
+  RawClient& socket() { return socket_; }
 
  private:
-  Client socket_;
+  RawClient socket_;
   SSL_CTX* context_;
   SSL* stream_ = nullptr;
   bool connected_ = false;
@@ -226,7 +226,7 @@ TEST_F(Tls, OldVersionsAndPlainTextGetNothing) {
   EXPECT_FALSE(TlsClient(server.port(), TLS1_1_VERSION).connected());
   const std::string plain = last_words(server, kGet);
   EXPECT_EQ(plain.find("HTTP"), std::string::npos);
-  Client silent(server.port());
+  RawClient silent(server.port());
   silent.read_to_end();  // no handshake within the time: closed
   EXPECT_TRUE(TlsClient(server.port()).connected());
 }

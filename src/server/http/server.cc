@@ -55,7 +55,7 @@ struct Server::Impl {
   asio::awaitable<void> accept_loop(asio::posix::stream_descriptor& acceptor, bool is_tcp);
   void admit(int fd);
   void count_connections(uint32_t open);
-  void close_longest_idle();
+  bool close_longest_idle();
 
   std::vector<Listener> listeners;
   Shared shared;
@@ -88,8 +88,7 @@ asio::awaitable<void> Server::Impl::accept_loop(asio::posix::stream_descriptor& 
 
 void Server::Impl::admit(int fd) {
   const uint32_t limit = shared.options.max_connections;
-  if (shared.connections >= limit) close_longest_idle();
-  const bool crowded = shared.connections >= limit;
+  const bool crowded = shared.connections >= limit && !close_longest_idle();
   if (crowded && shared.connections >= limit + kMaxCrowd) {
     ::close(fd);
     return;
@@ -112,10 +111,13 @@ void Server::Impl::count_connections(uint32_t open) {
   if (shared.hooks.connections_changed) shared.hooks.connections_changed(open);
 }
 
-// Makes room: who is between two requests can come again.
-void Server::Impl::close_longest_idle() {
-  if (shared.idle.empty()) return;
-  shared.idle.begin()->second->close();
+// Makes room: who is between two requests can come again. False: nobody is.
+bool Server::Impl::close_longest_idle() {
+  if (shared.idle.empty()) return false;
+  const auto longest = shared.idle.begin();
+  longest->second->close();
+  shared.idle.erase(longest);
+  return true;
 }
 
 Server::Server(const Options& options, Handler handler, Hooks hooks)

@@ -6,7 +6,7 @@ namespace {
 
 TEST(Http, KeepsTheConnectionAndDecodesPaths) {
   const Server server(local(), echo);
-  Client client(server.port());
+  RawClient client(server.port());
   for (int i = 0; i < 3; ++i) {
     client.send("GET /a%20b?q=%20 HTTP/1.1\r\nHost: x\r\nx-test: yes\r\n\r\n");
     const auto [head, body] = client.response();
@@ -18,7 +18,7 @@ TEST(Http, KeepsTheConnectionAndDecodesPaths) {
 
 TEST(Http, AnswersPipelinedRequestsInOrder) {
   const Server server(local(), echo);
-  Client client(server.port());
+  RawClient client(server.port());
   client.send(
       "GET /1 HTTP/1.1\r\nHost: x\r\n\r\n"
       "POST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
@@ -30,7 +30,7 @@ TEST(Http, AnswersPipelinedRequestsInOrder) {
 
 TEST(Http, TakesChunkedBodiesAndContinue) {
   const Server server(local(), echo);
-  Client client(server.port());
+  RawClient client(server.port());
   client.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
   client.send("2\r\nde\r\n0\r\n\r\n");
   EXPECT_EQ(client.response().second, "POST /?||abcde");
@@ -42,7 +42,7 @@ TEST(Http, TakesChunkedBodiesAndContinue) {
 
 TEST(Http, HeadHasTheLengthAndNoBody) {
   const Server server(local(), echo);
-  Client client(server.port());
+  RawClient client(server.port());
   client.send("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_NE(client.read_until("\r\n\r\n").find("Content-Length: 9\r\n"), std::string::npos);
   client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");  // nothing stands between the two heads
@@ -51,7 +51,7 @@ TEST(Http, HeadHasTheLengthAndNoBody) {
 
 TEST(Http, OldClientsGetAClosedConnection) {
   const Server server(local(), echo);
-  Client client(server.port());
+  RawClient client(server.port());
   client.send("GET / HTTP/1.0\r\n\r\n");
   const std::string all = client.read_to_end();
   EXPECT_TRUE(all.ends_with("GET /?||")) << all;
@@ -59,7 +59,7 @@ TEST(Http, OldClientsGetAClosedConnection) {
 
 TEST(Http, EchoesAPrintableRequestIdAndMakesOneOtherwise) {
   const Server server(local(), echo);
-  Client client(server.port());
+  RawClient client(server.port());
   client.send("GET / HTTP/1.1\r\nHost: x\r\nx-request-id: mine-1\r\n\r\n");
   EXPECT_NE(client.response().first.find("x-request-id: mine-1\r\n"), std::string::npos);
   client.send("GET / HTTP/1.1\r\nHost: x\r\nx-request-id: two words\r\n\r\n");
@@ -113,7 +113,7 @@ TEST(Http, SlowRequestsTimeOut) {
 TEST(Http, StreamsChunkByChunkAndKeepsTheConnection) {
   Stage stage;
   const Server server(local(), stage.handler());
-  Client client(server.port());
+  RawClient client(server.port());
   for (int i = 0; i < 2; ++i) {
     client.send(kGet);
     const auto exchange = stage.next();
@@ -148,7 +148,7 @@ TEST(Http, SilentStreamsPing) {
   options.ping_seconds = 1;
   Stage stage;
   const Server server(options, stage.handler());
-  Client client(server.port());
+  RawClient client(server.port());
   client.send(kGet);
   const auto exchange = stage.next();
   exchange->begin_stream();
@@ -161,7 +161,7 @@ TEST(Http, AClientThatLeavesIsNoticedInEveryPhase) {
   const Server server(local(), stage.handler());
   for (const bool streaming : {false, true}) {
     for (const bool half : {false, true}) {
-      Client client(server.port());
+      RawClient client(server.port());
       client.send(kGet);
       const auto exchange = stage.next();
       if (streaming) {
@@ -181,7 +181,7 @@ TEST(Http, AClientThatDoesNotReadIsCutOff) {
   options.max_unread_bytes = 1 << 20;
   Stage stage;
   const Server server(options, stage.handler());
-  Client client(server.port());
+  RawClient client(server.port());
   client.send(kGet);
   const auto exchange = stage.next();
   exchange->begin_stream();
@@ -198,7 +198,7 @@ TEST(Http, AClientThatDoesNotReadIsCutOff) {
 TEST(Http, StopsAcceptingAndWaitsForRunningAnswers) {
   Stage stage;
   Server server(local(), stage.handler());
-  Client client(server.port());
+  RawClient client(server.port());
   client.send(kGet);
   const auto exchange = stage.next();
   server.stop_accepting();
@@ -218,7 +218,7 @@ TEST(Http, ARequestWithoutHostIsRefusedUnlessItIsOld) {
 
 TEST(Http, EmptyLinesBetweenRequestsAreNone) {
   const Server server(local(), echo);
-  Client client(server.port());
+  RawClient client(server.port());
   client.send("\r\n\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(client.response().second, "GET /a?||");
   EXPECT_EQ(client.response().second, "GET /b?||");

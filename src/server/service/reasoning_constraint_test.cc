@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/file.h"
 
 namespace flare::server {
 namespace {
 
-using Start = AfterReasoning::Start;
+using Start = ReasoningConstraint::Start;
 
 const frontend::Tokenizer& nano() {
   static const frontend::Tokenizer tokenizer = [] {
@@ -27,12 +29,14 @@ int32_t id_of(std::string_view text) {
 // Answers are "yes" or "no".
 class Reasoned {
  public:
-  Reasoned(Start start, std::string_view format = "think")
+  explicit Reasoned(Start start, std::string_view format = "think",
+                    std::optional<ReasoningConstraint::Budget> budget = std::nullopt)
       : end_(id_of("<|im_end|>")),
         vocabulary_(make_vocabulary(nano(), {&end_, 1})),
         constraint_(nano(), *frontend::find_reasoning_format(format), start,
                     std::make_unique<GrammarConstraint>(frontend::grammar::compile(
-                        frontend::grammar::choice_grammar(words_), vocabulary_))) {}
+                        frontend::grammar::choice_grammar(words_), vocabulary_)),
+                    std::move(budget)) {}
 
   // "free", or the legal tokens.
   std::string legal() {
@@ -49,16 +53,17 @@ class Reasoned {
     for (const int32_t id : ids) constraint_.advance(id);
     return static_cast<int>(ids.size());
   }
+  void take(int32_t id) { constraint_.advance(id); }
   void rollback(int n) { constraint_.rollback(n); }
 
  private:
   const std::vector<std::string> words_ = {"yes", "no"};
   int32_t end_;
   std::shared_ptr<const frontend::grammar::Vocabulary> vocabulary_;
-  AfterReasoning constraint_;
+  ReasoningConstraint constraint_;
 };
 
-TEST(AfterReasoning, TheBlockIsFreeAndTheAnswerIsNot) {
+TEST(ReasoningConstraint, TheBlockIsFreeAndTheAnswerIsNot) {
   Reasoned answer(Start::kInside);
   EXPECT_EQ(answer.legal(), "free");
   answer.write("no <tool_call> or < /think> yet");
@@ -71,7 +76,7 @@ TEST(AfterReasoning, TheBlockIsFreeAndTheAnswerIsNot) {
   EXPECT_EQ(answer.legal(), "<|im_end|>");
 }
 
-TEST(AfterReasoning, AnAnswerMayBeginWithABlockOrWithoutOne) {
+TEST(ReasoningConstraint, AnAnswerMayBeginWithABlockOrWithoutOne) {
   Reasoned answer(Start::kMayOpen);
   const std::string start = answer.legal();
   EXPECT_NE(start.find("<think>"), std::string::npos);
@@ -86,7 +91,7 @@ TEST(AfterReasoning, AnAnswerMayBeginWithABlockOrWithoutOne) {
   EXPECT_EQ(answer.legal(), start);
 }
 
-TEST(AfterReasoning, DraftsAcrossTheEndOfTheBlockAreUndone) {
+TEST(ReasoningConstraint, DraftsAcrossTheEndOfTheBlockAreUndone) {
   // A closing text of several tokens, with the first letters of the answer in its last one or not.
   for (const std::string_view format : {"think", "think_seed"}) {
     Reasoned answer(Start::kInside, format);
@@ -112,6 +117,78 @@ TEST(AfterReasoning, DraftsAcrossTheEndOfTheBlockAreUndone) {
     answer.rollback(all - 1);
     EXPECT_EQ(answer.legal() == "free", format == "think_seed");
   }
+}
+
+// Closing text as templates write it: a newline, the marker, two newlines.
+ReasoningConstraint::Budget budget_of(uint32_t tokens) {
+  return {tokens, nano().encode("\n</think>\n\n", {false, true})};
+}
+
+TEST(ReasoningConstraint, AUsedBudgetClosesTheBlockAndTheAnswerFollows) {
+  for (const uint32_t budget : {0U, 1U, 3U}) {
+    const auto closing = budget_of(budget).closing;
+    Reasoned answer(Start::kInside, "think", budget_of(budget));
+    for (uint32_t i = 0; i < budget; ++i) {
+      EXPECT_EQ(answer.legal(), "free");
+      EXPECT_EQ(answer.write("a"), 1);
+    }
+    for (const int32_t id : closing) {
+      EXPECT_EQ(answer.legal(), nano().token_bytes(id));
+      answer.take(id);
+    }
+    const std::string start = answer.legal();
+    EXPECT_NE(start, "free");
+    answer.write("no");
+    EXPECT_EQ(answer.legal(), "<|im_end|>");
+  }
+}
+
+TEST(ReasoningConstraint, ABlockThatClosesEarlierKeepsItsBudget) {
+  Reasoned answer(Start::kInside, "think", budget_of(50));
+  answer.write("so</think>");
+  EXPECT_NE(answer.legal(), "free");
+  answer.write("yes");
+  EXPECT_EQ(answer.legal(), "<|im_end|>");
+}
+
+TEST(ReasoningConstraint, ABudgetCountsFromWhereTheModelOpensTheBlock) {
+  Reasoned answer(Start::kMayOpen, "think", budget_of(2));
+  EXPECT_NE(answer.legal(), "free");
+  answer.write("<think>");
+  EXPECT_EQ(answer.legal(), "free");
+  answer.write("aa");
+  EXPECT_EQ(answer.legal(), nano().token_bytes(budget_of(2).closing[0]));
+}
+
+TEST(ReasoningConstraint, DraftsAcrossTheBudgetAreUndone) {
+  Reasoned answer(Start::kInside, "think", budget_of(2));
+  const auto closing = budget_of(2).closing;
+  for (int round = 0; round < 2; ++round) {
+    answer.write("a");
+    answer.write("b");
+    for (const int32_t id : closing) answer.take(id);
+    const int word = answer.write("no");
+    EXPECT_EQ(answer.legal(), "<|im_end|>");
+    answer.rollback(word + 1);
+    EXPECT_EQ(answer.legal(), nano().token_bytes(closing.back()));
+    answer.rollback(static_cast<int>(closing.size()));
+    EXPECT_EQ(answer.legal(), "free");
+    answer.rollback(1);
+  }
+}
+
+TEST(ReasoningConstraint, WithoutAnAnswersConstraintTheAnswerIsFree) {
+  ReasoningConstraint constraint(nano(), *frontend::find_reasoning_format("think"), Start::kInside,
+                                 nullptr, budget_of(1));
+  std::vector<uint32_t> mask(static_cast<size_t>(nano().id_limit()) / 32 + 1, 0);
+  EXPECT_FALSE(constraint.fill_mask(mask));
+  constraint.advance(id_of("a"));
+  EXPECT_TRUE(constraint.fill_mask(mask));
+  for (const int32_t id : budget_of(1).closing) constraint.advance(id);
+  EXPECT_FALSE(constraint.fill_mask(mask));
+  constraint.rollback(2);
+  std::ranges::fill(mask, 0);
+  EXPECT_TRUE(constraint.fill_mask(mask));
 }
 
 }  // namespace

@@ -35,19 +35,6 @@ constexpr size_t kCachedGrammars = 64;
 // A token with one of them ends a repetition: llama.cpp's defaults.
 constexpr std::string_view kDryBreakers = "\n:\"*";
 
-// The text that tokens spell one after the other, and where in it each ends. With a tokenizer that
-// normalises, or marks spaces its own way, it is not the text that was encoded.
-struct Spelling {
-  Spelling(const frontend::Tokenizer& tokenizer, std::span<const int32_t> ids) {
-    for (const int32_t id : ids) {
-      text += tokenizer.token_bytes(id);
-      ends.push_back(text.size());
-    }
-  }
-  std::string text;
-  std::vector<size_t> ends;
-};
-
 // Binds a gate (owned by the engine's request) to the sink of one answer.
 class Answer {
  public:
@@ -105,6 +92,19 @@ class Answer {
 };
 
 }  // namespace
+
+// The text that tokens spell one after the other, and where in it each ends. With a tokenizer that
+// normalises, or marks spaces its own way, it is not the text that was encoded.
+struct Service::Spelling {
+  Spelling(const frontend::Tokenizer& tokenizer, std::span<const int32_t> ids) {
+    for (const int32_t id : ids) {
+      text += tokenizer.token_bytes(id);
+      ends.push_back(text.size());
+    }
+  }
+  std::string text;
+  std::vector<size_t> ends;
+};
 
 Service::Service(runtime::Engine& engine) : engine_(engine) {
   const package::FrontendBlock& block = engine.model().frontend;
@@ -200,9 +200,10 @@ std::optional<AnswerForm> Service::answer_form(const Conversation& conversation,
                                                const frontend::MarkedText& rendered) const {
   if (!format_ && !reasoning_) return std::nullopt;
   AnswerForm form;
-  form.tools = std::make_shared<frontend::ToolSet>(
-      conversation.tools.is_array() ? frontend::ToolSet::from_json(conversation.tools)
-                                    : frontend::ToolSet());
+  form.tools =
+      std::make_shared<frontend::ToolSet>(conversation.tools.is_array() && conversation.may_call
+                                              ? frontend::ToolSet::from_json(conversation.tools)
+                                              : frontend::ToolSet());
   // A continued message may be long, and its header stands before it.
   const std::string& text = rendered.text();
   const bool continued = conversation.continuation != frontend::Continuation::kNone;
@@ -258,23 +259,33 @@ std::shared_ptr<frontend::grammar::CompiledGrammar> Service::answer_grammar(
 
 std::unique_ptr<runtime::Constraint> Service::make_constraint(
     const GenerateSettings& settings) const {
-  if (!settings.grammar) return nullptr;
-  auto answer = std::make_unique<GrammarConstraint>(settings.grammar);
-  if (!settings.grammar_prefill.empty()) answer->advance_text(settings.grammar_prefill);
+  std::unique_ptr<GrammarConstraint> answer;
+  if (settings.grammar) {
+    answer = std::make_unique<GrammarConstraint>(settings.grammar);
+    if (!settings.grammar_prefill.empty()) answer->advance_text(settings.grammar_prefill);
+  }
+  if (!answer && !settings.reasoning_budget) return nullptr;
   // Messages of channel forms are part of the grammar, those to the model itself too.
-  if (!settings.form || !reasoning_ || reasoning_->close.empty() || format_->channels)
-    return answer;
+  const bool channels = format_ && format_->channels;
+  if (!settings.form || !reasoning_ || reasoning_->close.empty() || channels) return answer;
   const bool inside = frontend::OutputParser(parser_settings(*settings.form)).in_reasoning();
-  const bool silent =
-      engine_.model().frontend.reasoning.prompt == frontend::ReasoningPrompt::kSilent;
+  const bool silent = reasoning_traits().prompt == frontend::ReasoningPrompt::kSilent;
   if (!inside && (!silent || settings.form->continues)) return answer;
-  using Start = AfterReasoning::Start;
-  return std::make_unique<AfterReasoning>(
-      *tokenizer_, *reasoning_, inside ? Start::kInside : Start::kMayOpen, std::move(answer));
+  using Start = ReasoningConstraint::Start;
+  std::optional<ReasoningConstraint::Budget> budget;
+  if (settings.reasoning_budget) {
+    const std::string& close = reasoning_traits().close;
+    budget = {*settings.reasoning_budget,
+              tokenizer_->encode(close.empty() ? reasoning_->close : close, {false, true})};
+  }
+  return std::make_unique<ReasoningConstraint>(*tokenizer_, *reasoning_,
+                                               inside ? Start::kInside : Start::kMayOpen,
+                                               std::move(answer), std::move(budget));
 }
 
 std::vector<uint32_t> Service::prompt_frontiers(const Conversation& conversation,
-                                                std::span<const int32_t> prompt) const {
+                                                std::span<const int32_t> prompt,
+                                                uint32_t* marked_tokens) const {
   std::vector<uint32_t> frontiers;
   if (!engine_.keeps_prefixes()) return frontiers;
   const Json::Array& messages = conversation.messages.as_array();
@@ -285,31 +296,49 @@ std::vector<uint32_t> Service::prompt_frontiers(const Conversation& conversation
   size_t turns = 0, last_user = messages.size();  // where turns begin, and the last user's
   while (turns < messages.size() && has_role(turns, "system")) ++turns;
   while (last_user > 0 && !has_role(last_user - 1, "user")) --last_user;
-  Conversation part = conversation;
-  part.add_generation_prompt = false;
-  part.continuation = frontend::Continuation::kNone;
-  const Spelling spelled(tokenizer(), prompt);
   const size_t before_last_user = last_user == 0 ? 0 : last_user - 1;
-  for (const size_t n : std::set<size_t>{turns, before_last_user, messages.size()}) {
-    if (n == 0) continue;
-    part.messages =
-        Json(Json::Array(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(n)));
-    try {
-      const frontend::MarkedText cut = render(part);
-      if (spelled.text.starts_with(cut.text())) {
-        const auto behind = std::ranges::upper_bound(spelled.ends, cut.size());
-        frontiers.push_back(static_cast<uint32_t>(behind - spelled.ends.begin()));
-        continue;
-      }
-      const std::vector<int32_t> ids = encode_prompt(cut);
-      const auto same = std::ranges::mismatch(ids, prompt).in1;
-      frontiers.push_back(static_cast<uint32_t>(same - ids.begin()));
-    } catch (const Error&) {
-      // A template may refuse a conversation that is cut there; then nobody goes on from there.
-    }
+  std::set<size_t> cuts(conversation.marks.begin(), conversation.marks.end());
+  const bool has_tools = conversation.tools.is_array() && !conversation.tools.as_array().empty();
+  if (turns > 0 || has_tools) cuts.insert(turns);
+  if (before_last_user > 0) cuts.insert(before_last_user);
+  cuts.insert(messages.size());
+  const Spelling spelled(tokenizer(), prompt);
+  for (const size_t n : cuts) {
+    const auto cut = render_beginning(conversation, std::min(n, messages.size()));
+    if (!cut) continue;
+    frontiers.push_back(tokens_in_common(*cut, spelled, prompt));
+    if (marked_tokens && std::ranges::find(conversation.marks, n) != conversation.marks.end())
+      *marked_tokens = std::max(*marked_tokens, frontiers.back());
   }
   std::sort(frontiers.begin(), frontiers.end());
   return frontiers;
+}
+
+std::optional<frontend::MarkedText> Service::render_beginning(const Conversation& conversation,
+                                                              size_t n) const {
+  Conversation part{.tools = conversation.tools,
+                    .template_kwargs = conversation.template_kwargs,
+                    .add_generation_prompt = false};
+  for (size_t i = 0; i < n; ++i) part.messages.push_back(conversation.messages.as_array()[i]);
+  // Tools may stand before any message, but templates want one.
+  if (n == 0) part.messages.push_back(Json::object({{"role", "user"}, {"content", ""}}));
+  try {
+    return render(part);
+  } catch (const Error&) {
+    // A template may refuse a conversation that is cut there; then nobody goes on from there.
+    return std::nullopt;
+  }
+}
+
+// How many tokens of the prompt the beginning has in common with it.
+uint32_t Service::tokens_in_common(const frontend::MarkedText& beginning, const Spelling& spelled,
+                                   std::span<const int32_t> prompt) const {
+  if (spelled.text.starts_with(beginning.text())) {
+    const auto behind = std::ranges::upper_bound(spelled.ends, beginning.size());
+    return static_cast<uint32_t>(behind - spelled.ends.begin());
+  }
+  const std::vector<int32_t> ids = encode_prompt(beginning);
+  return static_cast<uint32_t>(std::ranges::mismatch(ids, prompt).in1 - ids.begin());
 }
 
 std::vector<int32_t> Service::encode_raw(std::string_view text, bool add_special) const {
@@ -321,10 +350,8 @@ std::vector<int32_t> Service::encode_raw(std::string_view text, bool add_special
   return !bos.empty() && text.starts_with(bos) ? plain : full;
 }
 
-runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettings settings,
-                                     TextSink sink, runtime::Ticket* ticket) {
+runtime::Request Service::make_request(GenerateSettings settings, TextSink sink) const {
   runtime::Request request;
-  request.prompt = std::move(prompt);
   request.max_tokens = settings.max_tokens;
   request.sampling = settings.sampling;
   request.stop_ids =
@@ -352,7 +379,27 @@ runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettin
   request.on_event = [answer = std::move(answer)](const runtime::Event& event) {
     answer->on_event(event);
   };
+  return request;
+}
+
+runtime::Admission Service::generate(std::vector<int32_t> prompt, GenerateSettings settings,
+                                     TextSink sink, runtime::Ticket* ticket) {
+  runtime::Request request = make_request(std::move(settings), std::move(sink));
+  request.prompt = std::move(prompt);
   return engine_.submit(std::move(request), ticket);
+}
+
+runtime::Admission Service::generate(std::vector<int32_t> prompt, const GenerateSettings& settings,
+                                     size_t n, ChoiceSink sink, runtime::Ticket* ticket) {
+  std::vector<runtime::Request> choices;
+  for (size_t i = 0; i < n; ++i) {
+    GenerateSettings own = settings;
+    own.sampling.choice = static_cast<uint32_t>(i);
+    choices.push_back(
+        make_request(std::move(own), [sink, i](const TextEvent& event) { sink(i, event); }));
+  }
+  choices.front().prompt = std::move(prompt);
+  return engine_.submit(std::move(choices), ticket);
 }
 
 void make_greedy_if_asked(runtime::SamplingSettings* settings) {

@@ -28,9 +28,12 @@ namespace flare::server {
 struct Conversation {
   Json messages = Json::array();
   Json tools;            // null: none
+  bool may_call = true;  // false: what looks like a call of a tool is text
   Json template_kwargs;  // object or null: further template variables
   bool add_generation_prompt = true;
   frontend::Continuation continuation = frontend::Continuation::kNone;
+  // Numbers of leading messages behind which a snapshot is asked for (serving.md S10.4).
+  std::vector<size_t> marks;
 };
 
 // What the model's template does with conversations that published ones treat differently.
@@ -53,6 +56,7 @@ struct GenerateSettings {
   // What the answer may be, behind its reasoning; null: anything.
   std::shared_ptr<frontend::grammar::CompiledGrammar> grammar;
   std::string grammar_prefill;  // text within the prompt that the grammar has taken already
+  std::optional<uint32_t> reasoning_budget;  // tokens of an open block before it is closed
   // Of a rendered conversation, see answer_form(). Without it all text of the answer is content.
   std::optional<AnswerForm> form;
   int priority = 0;  // as runtime::Request
@@ -60,6 +64,7 @@ struct GenerateSettings {
   std::string cache_salt;           // requests of different salts share no prefix
   std::string session;              // names the conversation: its newest snapshot goes last
   std::vector<uint32_t> frontiers;  // prompt_frontiers() of the prompt
+  uint32_t marked_tokens = 0;       // of the prompt, up to the last mark of its conversation
 };
 
 // One piece of an answer. The last one has `finished`, and usage and timings of the whole answer.
@@ -83,7 +88,7 @@ struct TextEvent {
   uint64_t reasoning_tokens = 0;  // of the whole answer, in the last event
   std::string stop_string;        // kStopped: the one that matched
   int32_t stop_id = -1;           // kStopId: the id
-  runtime::Usage usage;
+  runtime::Usage usage;           // so far
   runtime::Timings timings;
   std::string error;
 };
@@ -105,6 +110,9 @@ class Service {
   bool has_template() const { return template_.has_value(); }
   const TemplateTraits& template_traits() const { return engine_.model().frontend.rules; }
   bool has_prompt_logprobs() const { return engine_.has_prompt_logprobs(); }
+  const frontend::ReasoningTraits& reasoning_traits() const {
+    return engine_.model().frontend.reasoning;
+  }
   uint32_t max_context() const { return engine_.max_context(); }
   uint32_t vocab_size() const { return engine_.model().vocab_size; }
   // kInvalid with what is missing.
@@ -131,9 +139,11 @@ class Service {
       std::optional<frontend::grammar::Grammar> text) const;
   // Where in the prompt of a conversation a later one may leave it (serving.md S10.3), in tokens,
   // ascending: behind system message and tools, before the last user turn, behind the last message,
-  // since later turns may render what follows otherwise. Empty where the engine keeps no prefixes.
+  // since later turns may render what follows otherwise, and at its marks, the last of which
+  // raises `marked_tokens`. Empty where the engine keeps no prefixes.
   std::vector<uint32_t> prompt_frontiers(const Conversation& conversation,
-                                         std::span<const int32_t> prompt) const;
+                                         std::span<const int32_t> prompt,
+                                         uint32_t* marked_tokens = nullptr) const;
   // Raw text, in which markers count; with `add_special` it gets the tokenizer's own prefix (BOS)
   // unless it begins with it.
   std::vector<int32_t> encode_raw(std::string_view text, bool add_special = true) const;
@@ -142,8 +152,20 @@ class Service {
   // tokenizer events carry tokens and no text. Errors as Engine::submit.
   runtime::Admission generate(std::vector<int32_t> prompt, GenerateSettings settings, TextSink sink,
                               runtime::Ticket* ticket);
+  // The same for `n` choices that differ by settings.sampling.choice alone, over one reading of the
+  // prompt. All or none are queued.
+  using ChoiceSink = std::function<void(size_t choice, const TextEvent&)>;
+  runtime::Admission generate(std::vector<int32_t> prompt, const GenerateSettings& settings,
+                              size_t n, ChoiceSink sink, runtime::Ticket* ticket);
 
  private:
+  struct Spelling;
+  // The first `n` messages; nullopt if the template refuses them.
+  std::optional<frontend::MarkedText> render_beginning(const Conversation& conversation,
+                                                       size_t n) const;
+  uint32_t tokens_in_common(const frontend::MarkedText& beginning, const Spelling& spelled,
+                            std::span<const int32_t> prompt) const;
+  runtime::Request make_request(GenerateSettings settings, TextSink sink) const;
   frontend::OutputParserSettings parser_settings(const AnswerForm& form) const;
   std::unique_ptr<runtime::Constraint> make_constraint(const GenerateSettings& settings) const;
   std::shared_ptr<const std::vector<uint32_t>> dry_breakers() const;

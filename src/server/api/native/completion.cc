@@ -21,10 +21,9 @@ using runtime::FinishReason;
 constexpr std::string_view kNames[] = {
     // read
     "model", "prompt", "n_predict", "max_tokens", "stop", "stream", "n_probs", "cache_salt",
-    "add_special_tokens",
+    "add_special_tokens", "priority",
     // no effect
-    "cache_prompt", "id_slot", "samplers", "return_tokens", "timings_per_token", "session",
-    "priority"};
+    "cache_prompt", "id_slot", "samplers", "return_tokens", "timings_per_token", "session"};
 
 std::string_view stop_type(const TextEvent& last) {
   switch (*last.finished) {
@@ -125,6 +124,7 @@ void native_completion(const ApiCall& call) {
       settings.max_tokens = static_cast<uint32_t>(std::min<int64_t>(*limit, settings.max_tokens));
   settings.stop = read_stop(fields, "stop");
   settings.cache_salt = fields.text("cache_salt", kMaxCacheKeyBytes).value_or("");
+  settings.priority = read_priority(fields);
   read_sampling(fields, call.service, &settings);
   const AnswerFormat format = read_answer_format(fields);
   if (const auto top = fields.integer("n_probs", 0, 20); top && *top > 0)

@@ -8,7 +8,9 @@
 #include "server/api/answer_format.h"
 #include "server/api/fields.h"
 #include "server/api/openai/messages.h"
+#include "server/api/reasoning_fields.h"
 #include "server/api/sampling_fields.h"
+#include "server/api/tool_fields.h"
 
 namespace flare::server {
 namespace {
@@ -17,8 +19,6 @@ using ToolMode = frontend::ToolChoice::Mode;
 
 constexpr int kMaxChoices = 8;
 constexpr int kMaxTopLogprobs = 20;
-constexpr size_t kMaxTools = 512;
-constexpr size_t kMaxToolName = 128;
 constexpr size_t kMaxKwargs = 64;
 constexpr size_t kMaxKwargsBytes = 16 << 10;
 
@@ -28,20 +28,17 @@ constexpr std::string_view kNames[] = {
     "model", "messages", "max_completion_tokens", "max_tokens", "stop", "n", "stream",
     "stream_options", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs",
     "continue_final_message", "add_generation_prompt", "enable_thinking", "reasoning_effort",
-    "prediction", "timings", "timings_per_token", "include_reasoning",
+    "prediction", "timings", "timings_per_token", "include_reasoning", "thinking_budget",
     // no effect
     "cache_salt", "session", "prompt_cache_key", "metadata", "user", "safety_identifier",
     "service_tier", "verbosity", "prompt_cache_retention", "prompt_cache_options", "cache_prompt",
     "priority",
     // refused unless neutral
     "store", "modalities", "functions", "function_call", "best_of", "audio", "web_search_options",
-    "moderation", "chat_template", "prompt_logprobs", "return_progress", "thinking_budget"};
+    "moderation", "chat_template", "prompt_logprobs", "return_progress"};
 
 constexpr std::string_view kServerVariables[] = {"messages", "tools", "add_generation_prompt",
                                                  "bos_token", "eos_token"};
-
-constexpr std::string_view kEfforts[] = {"none", "minimal", "low", "medium",
-                                         "high", "xhigh",   "max"};
 
 [[noreturn]] void fail(std::string code, std::string_view param, const std::string& message) {
   throw ApiError{400, std::move(code), message, std::string(param)};
@@ -67,8 +64,8 @@ void refuse_fields(const Fields& fields, int n) {
   fields.refuse("modalities", {Json::array({"text"})});
   fields.refuse("functions", {Json::array()});
   fields.refuse("function_call", {Json("none"), Json("auto")});
-  for (std::string_view name : {"audio", "web_search_options", "moderation", "chat_template",
-                                "prompt_logprobs", "thinking_budget"})
+  for (std::string_view name :
+       {"audio", "web_search_options", "moderation", "chat_template", "prompt_logprobs"})
     fields.refuse(name);
 }
 
@@ -83,16 +80,7 @@ void check_tool(const Json& tool, const std::string& path) {
   if (!function || !function->is_object())
     fail("missing_field", path + ".function", fmt::format("'{}.function' is missing", path));
   const Fields fields(*function, path + ".function.");
-  const auto name = fields.text("name", kMaxToolName);
-  const auto is_legal = [](unsigned char c) {
-    return std::isalnum(c) ||
-           std::string_view("_.:-").find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  if (!name)
-    fail("missing_field", path + ".function.name",
-         fmt::format("'{}.function.name' is missing", path));
-  if (name->empty() || !std::ranges::all_of(*name, is_legal))
-    fields.wrong_value("name", quote(*name), "letters, digits and _.:-");
+  read_tool_name(fields, "name", path + ".function");
   fields.object("parameters");
   fields.boolean("strict");
   fields.text("description", std::numeric_limits<size_t>::max());
@@ -145,31 +133,24 @@ void read_tools(const Fields& fields, const Service& service, ChatRequest* reque
     check_tool(tools->as_array()[i], fmt::format("tools[{}]", i));
   const bool parallel = fields.boolean("parallel_tool_calls").value_or(true);
   const Json* given = fields.find("tool_choice");
-  frontend::ToolChoice choice;
+  std::optional<frontend::ToolChoice> choice = frontend::ToolChoice{};
   if (given && given->is_object()) {
     choice = read_choice_object(*given, tools);
   } else if (given) {
     if (!given->is_string()) fields.wrong_type("tool_choice", "string or object");
-    if (*given == Json("none")) return;
-    choice.mode = read_mode(fields, "tool_choice", given->as_string(),
-                            "auto, none, required or a named function");
+    if (*given == Json("none"))
+      choice.reset();
+    else
+      choice->mode = read_mode(fields, "tool_choice", given->as_string(),
+                               "auto, none, required or a named function");
   }
-  choice.parallel = parallel;
-  const bool any = tools && !tools->as_array().empty();
-  if (choice.mode != ToolMode::kAuto && !any)
-    fail("invalid_tool_choice", "tool_choice",
-         "'tool_choice' asks for a call, but 'tools' declares none");
-  if (choice.mode != ToolMode::kAuto && !service.has_tool_format())
-    fail("capability_unavailable", "tool_choice",
-         fmt::format("model '{}' has no known format of tool calls, so it cannot be made to call",
-                     service.model_name()));
-  if (!tools) return;
-  request->conversation.tools = *tools;
-  if (any) request->rules.tool_choice = std::move(choice);
+  if (choice) choice->parallel = parallel;
+  apply_tools(service, tools ? *tools : Json(), std::move(choice), &request->conversation,
+              &request->rules);
 }
 
 // Template variables: the caller's own, then the reasoning switches.
-void read_kwargs(const Fields& fields, Conversation* conversation) {
+void read_kwargs(const Fields& fields, const Service& service, ChatRequest* request) {
   Json kwargs = Json::object();
   if (const Json* given = fields.object("chat_template_kwargs")) {
     if (given->as_object().size() > kMaxKwargs)
@@ -185,25 +166,8 @@ void read_kwargs(const Fields& fields, Conversation* conversation) {
                          name));
     kwargs = *given;
   }
-  auto thinking = fields.boolean("enable_thinking");
-  if (const auto effort = fields.text("reasoning_effort", kMaxCacheKeyBytes)) {
-    if (std::ranges::find(kEfforts, *effort) == std::end(kEfforts))
-      fields.wrong_value("reasoning_effort", quote(*effort),
-                         "none, minimal, low, medium, high, xhigh or max");
-    if (*effort == "none" && thinking.value_or(false))
-      fail("conflicting_parameters", "reasoning_effort",
-           "'reasoning_effort' is \"none\", but 'enable_thinking' is true");
-    if (*effort == "none") thinking = false;
-    kwargs.set("reasoning_effort", *effort);
-  }
-  if (thinking) {
-    const Json* inner = kwargs.find("enable_thinking");
-    if (inner && *inner != Json(*thinking))
-      fail("conflicting_parameters", "enable_thinking",
-           "'enable_thinking' and 'chat_template_kwargs.enable_thinking' differ");
-    kwargs.set("enable_thinking", *thinking);
-  }
-  conversation->template_kwargs = std::move(kwargs);
+  request->conversation.template_kwargs = std::move(kwargs);
+  apply_reasoning(service, read_reasoning_wish(fields), &request->conversation, &request->settings);
 }
 
 void read_limits(const Fields& fields, GenerateSettings* settings) {
@@ -229,7 +193,6 @@ void check_hints(const Fields& fields) {
     fields.text(name, kMaxCacheKeyBytes);
   fields.object("prediction");
   fields.object("metadata");
-  fields.integer("priority", -10, 10);
 }
 
 void read_messages(const Fields& fields, const Service& service, Conversation* conversation) {
@@ -266,11 +229,12 @@ ChatRequest read_chat_request(const Json& body, const Service& service) {
   request.timings = fields.boolean("timings").value_or(false) || request.timings_per_token;
   request.include_reasoning = fields.boolean("include_reasoning").value_or(true);
   read_limits(fields, &request.settings);
+  request.settings.priority = read_priority(fields);
   read_sampling(fields, service, &request.settings);
   read_logprobs(fields, &request.settings.sampling);
   request.rules.format = read_answer_format(fields);
   read_tools(fields, service, &request);
-  read_kwargs(fields, &request.conversation);
+  read_kwargs(fields, service, &request);
   check_hints(fields);
   refuse_fields(fields, request.n);
   read_messages(fields, service, &request.conversation);

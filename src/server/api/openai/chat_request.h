@@ -18,8 +18,8 @@ struct ChatRequest {
   bool stream = false;
   bool include_usage = false;
   bool include_reasoning = true;
-  bool timings = false;            // with the end
-  bool timings_per_token = false;  // with every chunk of a stream
+  bool timings = false;              // with the end
+  bool timings_per_token = false;    // with every chunk of a stream
   std::vector<std::string> ignored;  // top-level names that nothing here knows
 };
 

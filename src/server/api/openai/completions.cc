@@ -94,6 +94,7 @@ CompletionRequest read_request(const Json& body, const Service& service) {
       static_cast<uint32_t>(std::min<int64_t>(limit.value_or(kDefaultTokens), UINT32_MAX));
   settings.stop = read_stop(fields, "stop");
   settings.cache_salt = fields.text("cache_salt", kMaxCacheKeyBytes).value_or("");
+  settings.priority = read_priority(fields);
   read_sampling(fields, service, &settings);
   request.format = read_answer_format(fields);
   fields.refuse("suffix", {Json("")});

@@ -1,11 +1,11 @@
 // The OpenAI SDK against `flare run` with the bundled model.
-// usage: FLARE_BASE_URL=http://HOST:PORT/v1 node --test sdk_test.mjs
+// usage: FLARE_BASE_URL=http://HOST:PORT/v1 node --test openai_test.mjs
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import OpenAI, { APIUserAbortError, BadRequestError, NotFoundError } from "openai";
+import { assertPerson, base, italy, model, person, sum, weather } from "./nano.mjs";
 
-const client = new OpenAI({ baseURL: process.env.FLARE_BASE_URL, apiKey: "none", maxRetries: 0 });
-const model = "nano";
+const client = new OpenAI({ baseURL: base, apiKey: "none", maxRetries: 0 });
 const ask = (content) => ({ model, messages: [{ role: "user", content }], temperature: 0 });
 
 test("a whole answer", async () => {
@@ -179,4 +179,86 @@ test("four requests at once", async () => {
     }),
   );
   assert.deepEqual(answers, Object.values(questions));
+});
+
+// ---- Responses ----
+
+const flatTools = [{ type: "function", name: weather.name, parameters: weather.schema, strict: false }];
+const respond = (input, more = {}) => client.responses.create({ model, input, temperature: 0, ...more });
+
+test("a response, stored, found, gone on from and deleted", async () => {
+  const first = await respond(italy.question);
+  assert.equal(first.output_text, italy.answer);
+  assert.equal(first.status, "completed");
+  assert.equal((await client.responses.retrieve(first.id)).output_text, italy.answer);
+  const second = await respond("Spell apple.", { previous_response_id: first.id });
+  assert.equal(second.output_text, "a-p-p-l-e");
+  const items = [];
+  for await (const item of client.responses.inputItems.list(second.id, { order: "asc" })) items.push(item);
+  assert.deepEqual(items.map((item) => item.role), ["user", "assistant", "user"]);
+  await client.responses.delete(first.id);
+  await assert.rejects(client.responses.retrieve(first.id), NotFoundError);
+  const counted = await client.responses.inputTokens.count({ model, input: italy.question });
+  assert.equal(counted.input_tokens, first.usage.input_tokens);
+});
+
+test("a streamed response", async () => {
+  let text = "";
+  let last = null;
+  for await (const event of await respond(italy.question, { stream: true })) {
+    if (event.type === "response.output_text.delta") text += event.delta;
+    last = event;
+  }
+  assert.equal(text, italy.answer);
+  assert.equal(last.type, "response.completed");
+  assert.equal(last.response.output[0].content[0].text, italy.answer);
+});
+
+test("the stream class of responses", async () => {
+  const stream = client.responses.stream({ model, input: sum.question, temperature: 0, reasoning: { effort: "low" } });
+  const types = [];
+  stream.on("event", (event) => types.push(event.type));
+  const final = await stream.finalResponse();
+  assert.equal(final.output_text, sum.answer);
+  assert.equal(final.output[0].content[0].text, sum.reasoning);
+  assert.ok(types.includes("response.reasoning_text.delta"));
+  assert.equal(final.usage.output_tokens_details.reasoning_tokens > 5, true);
+});
+
+test("a function of a response is called and its output answered", async () => {
+  for (const streamed of [false, true]) {
+    const request = { tools: flatTools, input: weather.question, model, temperature: 0 };
+    const first = streamed
+      ? await client.responses.stream(request).finalResponse()
+      : await client.responses.create(request);
+    const [call] = first.output;
+    assert.equal(call.type, "function_call");
+    assert.deepEqual(JSON.parse(call.arguments), weather.input);
+    const output = { type: "function_call_output", call_id: call.call_id, output: weather.result };
+    const last = await respond([output], { previous_response_id: first.id, tools: flatTools });
+    assert.equal(last.output_text, weather.answer);
+  }
+});
+
+test("a parsed response", async () => {
+  const format = { type: "json_schema", name: "person", schema: person, strict: true };
+  const response = await client.responses.parse({ model, input: "Hello!", temperature: 0, text: { format } });
+  assertPerson(JSON.parse(response.output_text));
+});
+
+test("text completions", async () => {
+  const done = await client.completions.create({ model, prompt: "Hello", max_tokens: 5, temperature: 0 });
+  assert.equal(done.object, "text_completion");
+  let text = "";
+  const stream = await client.completions.create({ model, prompt: "Hello", max_tokens: 5, temperature: 0, stream: true });
+  for await (const chunk of stream) text += chunk.choices[0]?.text ?? "";
+  assert.equal(text, done.choices[0].text);
+});
+
+test("a parsed chat answer", async () => {
+  const answer = await client.chat.completions.parse({
+    ...ask("Hello!"),
+    response_format: { type: "json_schema", json_schema: { name: "person", schema: person, strict: true } },
+  });
+  assertPerson(answer.choices[0].message.parsed ?? JSON.parse(answer.choices[0].message.content));
 });
