@@ -437,15 +437,15 @@ class Ends(unittest.TestCase):
     ENDLESS = {"model": "m", "max_tokens": 4000, "messages": USER, "ignore_eos": True, "stream": True}
 
     def test_b007_a_waiting_stream_is_kept_alive_by_ping_events(self):
-        server = Server(FLARE, "--max-concurrency", "1", "--sse-ping", "1")
+        server = Server(FLARE, "--max-concurrency", "1", "--sse-ping", "1", "--pending-timeout", "0")
         try:
-            busy, response = server.open("/v1/messages", self.ENDLESS)
-            response.readline()
+            ahead = [server.open("/v1/messages", self.ENDLESS) for _ in range(4)]  # one runs, three wait
             waiting, response = server.open("/v1/messages", dict(self.ENDLESS, max_tokens=1))
             self.assertEqual(response.status, 200)
             self.assertEqual(response.readline(), b"event: ping\n")
             self.assertEqual(json.loads(response.readline().removeprefix(b"data: ")), {"type": "ping"})
-            busy.close()
+            for connection, _ in ahead:
+                connection.close()
             rest = response.read().decode().split("\n\n")
             self.assertIn("event: message_stop", rest[-2])
             waiting.close()

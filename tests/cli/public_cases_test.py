@@ -160,7 +160,7 @@ class OnePlace(unittest.TestCase):
             self.assertEqual(server.stop(), 0)
 
     def test_b007_a_silent_stream_is_kept_alive(self):
-        server = Server(FLARE, "--max-concurrency", "1", "--sse-ping", "1")
+        server = Server(FLARE, "--max-concurrency", "1", "--sse-ping", "1", "--pending-timeout", "0")
         try:
             ahead = [server.open_stream(**ENDLESS, max_tokens=3900)]
             ahead[0][1].readline()

@@ -32,6 +32,12 @@ bool enforces_calls(const frontend::ToolChoice& choice, const frontend::ToolSet&
 
 }  // namespace
 
+void read_cache_fields(const Fields& fields, GenerateSettings* settings) {
+  settings->cache_salt = fields.text("cache_salt", kMaxCacheKeyBytes).value_or("");
+  const auto key = fields.text("prompt_cache_key", kMaxCacheKeyBytes);
+  settings->session = fields.text("session", kMaxCacheKeyBytes).value_or(key.value_or(""));
+}
+
 frontend::MarkedText render_conversation(const Service& service, const Conversation& conversation) {
   if (!service.has_template() || !service.has_tokenizer())
     throw ApiError{400,

@@ -23,6 +23,10 @@ struct AnswerRules {
   AnswerFormat format;
 };
 
+// `cache_salt`, and the conversation that `session` or `prompt_cache_key` names (serving.md S10.5,
+// S10.6). Throws ApiError.
+void read_cache_fields(const Fields& fields, GenerateSettings* settings);
+
 // A conversation as the template renders it. Throws ApiError: capability_unavailable,
 // template_error, and what rendering refuses.
 frontend::MarkedText render_conversation(const Service& service, const Conversation& conversation);

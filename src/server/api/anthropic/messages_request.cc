@@ -8,6 +8,7 @@
 #include "server/api/anthropic/conversation.h"
 #include "server/api/fields.h"
 #include "server/api/openai/messages.h"
+#include "server/api/prompting.h"
 #include "server/api/reasoning_fields.h"
 #include "server/api/sampling_fields.h"
 #include "server/api/tool_fields.h"
@@ -49,7 +50,7 @@ void read_limits(const Fields& fields, bool counts_only, GenerateSettings* setti
                    "'max_tokens' is missing, an integer of at least 1 expected", "max_tokens"};
   fields.array("stop_sequences", 0, SIZE_MAX);
   settings->stop = read_stop(fields, "stop_sequences");
-  settings->cache_salt = fields.text("cache_salt", kMaxText).value_or("");
+  read_cache_fields(fields, settings);
 }
 
 std::optional<frontend::ToolChoice> read_choice(const Fields& fields) {
@@ -151,7 +152,6 @@ void read_conversation(const Fields& fields, const Service& service, MessagesReq
 }
 
 void check_hints(const Fields& fields) {
-  for (std::string_view name : {"session", "prompt_cache_key"}) fields.text(name, kMaxText);
   fields.object("metadata");
   fields.refuse("mcp_servers", {Json::array()});
   fields.refuse("container");

@@ -123,7 +123,7 @@ void native_completion(const ApiCall& call) {
     if (const auto limit = fields.integer(name, -2, kMax); limit && *limit >= 0)
       settings.max_tokens = static_cast<uint32_t>(std::min<int64_t>(*limit, settings.max_tokens));
   settings.stop = read_stop(fields, "stop");
-  settings.cache_salt = fields.text("cache_salt", kMaxCacheKeyBytes).value_or("");
+  read_cache_fields(fields, &settings);
   settings.priority = read_priority(fields);
   read_sampling(fields, call.service, &settings);
   const AnswerFormat format = read_answer_format(fields);

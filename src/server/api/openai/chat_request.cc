@@ -176,7 +176,7 @@ void read_limits(const Fields& fields, GenerateSettings* settings) {
     if (const auto limit = fields.integer(name, 0, kMax))
       settings->max_tokens = static_cast<uint32_t>(std::min<int64_t>(*limit, settings->max_tokens));
   settings->stop = read_stop(fields, "stop");
-  settings->cache_salt = fields.text("cache_salt", kMaxCacheKeyBytes).value_or("");
+  read_cache_fields(fields, settings);
 }
 
 void read_logprobs(const Fields& fields, runtime::SamplingSettings* sampling) {
@@ -189,8 +189,6 @@ void read_logprobs(const Fields& fields, runtime::SamplingSettings* sampling) {
 
 // Checked, although nothing depends on them.
 void check_hints(const Fields& fields) {
-  for (std::string_view name : {"session", "prompt_cache_key"})
-    fields.text(name, kMaxCacheKeyBytes);
   fields.object("prediction");
   fields.object("metadata");
 }

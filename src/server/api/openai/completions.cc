@@ -93,7 +93,7 @@ CompletionRequest read_request(const Json& body, const Service& service) {
   settings.max_tokens =
       static_cast<uint32_t>(std::min<int64_t>(limit.value_or(kDefaultTokens), UINT32_MAX));
   settings.stop = read_stop(fields, "stop");
-  settings.cache_salt = fields.text("cache_salt", kMaxCacheKeyBytes).value_or("");
+  read_cache_fields(fields, &settings);
   settings.priority = read_priority(fields);
   read_sampling(fields, service, &settings);
   request.format = read_answer_format(fields);

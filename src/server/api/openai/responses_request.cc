@@ -10,6 +10,7 @@
 #include "server/api/fields.h"
 #include "server/api/openai/messages.h"
 #include "server/api/openai/response_items.h"
+#include "server/api/prompting.h"
 #include "server/api/reasoning_fields.h"
 #include "server/api/sampling_fields.h"
 #include "server/api/tool_fields.h"
@@ -190,11 +191,10 @@ void read_limits(const Fields& fields, GenerateSettings* settings) {
           fields.integer("max_output_tokens", 0, std::numeric_limits<int64_t>::max()))
     settings->max_tokens = static_cast<uint32_t>(std::min<int64_t>(*limit, UINT32_MAX));
   settings->stop = read_stop(fields, "stop");
-  settings->cache_salt = fields.text("cache_salt", kMaxText).value_or("");
+  read_cache_fields(fields, settings);
 }
 
 void check_hints(const Fields& fields) {
-  for (std::string_view name : {"session", "prompt_cache_key"}) fields.text(name, kMaxText);
   if (const Json* metadata = fields.object("metadata")) {
     if (const size_t n = metadata->as_object().size(); n > kMaxMetadata)
       fields.wrong_value("metadata", fmt::format("{} pairs", n),
