@@ -186,6 +186,28 @@ class Wire(unittest.TestCase):
         self.assertTrue(said["reasoning"] and answer["reasoning"].startswith(said["reasoning"]), said)
         self.assertEqual(body["usage"]["completion_tokens_details"]["reasoning_tokens"], 5)
 
+    def test_effort_switches_reasoning_and_a_budget_closes_it(self):
+        messages, fields, answer = reference_case("What is 12 + 30?", thinking=True)
+
+        def said(**more):
+            status, _, body = self.server.chat(messages=messages, temperature=0, max_tokens=80, **more)
+            self.assertEqual(status, 200, body)
+            return whole_answer(body), body["usage"]["completion_tokens_details"]["reasoning_tokens"]
+
+        for more in ({"enable_thinking": True}, {"reasoning_effort": "low"}, {"reasoning_effort": "max"},
+                     {"chat_template_kwargs": {"reasoning_effort": "high"}},
+                     {"enable_thinking": True, "thinking_budget": 1000}, {"thinking_budget": 50, **fields}):
+            self.assertEqual(said(**more)[0], without_tokens(answer), more)
+        for more in ({}, {"reasoning_effort": "none"}, {"enable_thinking": False}, {"thinking_budget": 0},
+                     {"thinking_budget": 9}, {"enable_thinking": False, "reasoning_effort": "high"}):
+            self.assertEqual(said(**more)[0]["reasoning"], "", more)
+        for more in ({"thinking_budget": 3, **fields}, {"chat_template_kwargs": {"enable_thinking": True,
+                                                                                 "thinking_budget": 3}}):
+            cut, counted = said(**more)
+            self.assertTrue(cut["reasoning"] and answer["reasoning"].startswith(cut["reasoning"].rstrip("\n")), cut)
+            self.assertNotIn("think", cut["content"])
+            self.assertIn(counted - 3, (1, 2, 3))
+
     def test_no_tools_and_no_choice_of_them_are_as_if_unsaid(self):
         messages, fields, answer = reference_case("Spell apple.")
         for extra in ({}, {"tool_choice": "none"}, {"tools": []}, {"tools": [], "tool_choice": "none"},
