@@ -571,7 +571,8 @@ class Queue(unittest.TestCase):
     def test_who_waits_too_long_hears_it_before_any_status(self):
         server = Server(FLARE, "--max-concurrency", "1", "--pending-timeout", "1")
         try:
-            connection, response = server.open_stream(**LONG)
+            # Every token with its records: longer than the second that the last request may wait.
+            connection, response = server.open_stream(**LONG, logprobs=True, top_logprobs=20)
             next(events(response))
             # The first to come is served; it takes longer than the others may wait.
             results = []
