@@ -4,7 +4,7 @@
 int main(int argc, char** argv) {
   using namespace flare::app;
   constexpr Command commands[] = {
-      {"run", "serve a model over HTTP (OpenAI chat completions)", declare_run},
+      {"run", "serve a model over HTTP (OpenAI and Anthropic APIs, chat page)", declare_run},
       {"chat", "talk to a model in the terminal", declare_chat},
       {"generate", "print one answer", declare_generate},
       {"doctor", "check machine, configuration and files", declare_doctor},

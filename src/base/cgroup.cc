@@ -116,9 +116,14 @@ CgroupLimits cgroup_limits(const fs::path& root) {
   for (const fs::path& folder : group_folders(root, "cpu"))
     lower_to(limits.cpus, quotient(number_in<double>(folder / "cpu.cfs_quota_us"),
                                    number_in<double>(folder / "cpu.cfs_period_us")));
-  for (const fs::path& folder : group_folders(root, "memory"))
-    lower_to(limits.memory_left, left(number_in<uint64_t>(folder / "memory.limit_in_bytes"),
-                                      number_in<uint64_t>(folder / "memory.usage_in_bytes")));
+  // Version 1 writes "no limit" as the largest whole page.
+  constexpr uint64_t kNoLimit = uint64_t{1} << 62;
+  for (const fs::path& folder : group_folders(root, "memory")) {
+    const auto limit = number_in<uint64_t>(folder / "memory.limit_in_bytes");
+    if (limit && *limit >= kNoLimit) continue;
+    lower_to(limits.memory_left,
+             left(limit, number_in<uint64_t>(folder / "memory.usage_in_bytes")));
+  }
   return limits;
 }
 

@@ -459,7 +459,6 @@ void Engine::advance(Active& a, int32_t token) {
     event.timings = a.timings(now);
     if (a.request.sampling.top_logprobs >= 0)
       event.logprobs.push_back(token_logprobs(token, a.logprobs));
-    event.usage = {a.n_prompt, a.hit.tokens, a.n_generated(), a.hit.miss, a.hit.known};
     a.request.on_event(event);
   }
   if (reason) finish(a, *reason);

@@ -35,7 +35,6 @@ class Access {
 
   // Whether labels tell callers apart: there are several keys.
   bool has_several_keys() const { return keys_ && keys_->size() > 1; }
-  size_t n_keys() const { return keys_ ? keys_->size() : 0; }
 
  private:
   Access(std::optional<KeyRing> keys, SiteRules sites)

@@ -105,4 +105,15 @@ int read_priority(const Fields& fields) {
   return static_cast<int>(fields.integer("priority", -10, 10).value_or(0));
 }
 
+std::vector<std::string> unknown_names(
+    const Json& body, std::initializer_list<std::span<const std::string_view>> known) {
+  std::vector<std::string> unknown;
+  for (const auto& [name, value] : body.as_object())
+    if (std::ranges::none_of(known, [&name](std::span<const std::string_view> list) {
+          return std::ranges::find(list, name) != list.end();
+        }))
+      unknown.push_back(name);
+  return unknown;
+}
+
 }  // namespace flare::server

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,5 +44,9 @@ class Fields {
 
 // `priority` of serving.md S9.2, 0 without one.
 int read_priority(const Fields& fields);
+
+// Names of the body's members that stand in none of the lists, in the body's order.
+std::vector<std::string> unknown_names(
+    const Json& body, std::initializer_list<std::span<const std::string_view>> known);
 
 }  // namespace flare::server

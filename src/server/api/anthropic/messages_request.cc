@@ -25,21 +25,11 @@ constexpr std::string_view kNames[] = {
     // read
     "model", "messages", "system", "max_tokens", "tools", "tool_choice", "thinking",
     "output_config", "output_format", "stop_sequences", "stream", "cache_control", "cache_salt",
-    // no effect
+    // read as hints, or without effect
     "metadata", "service_tier", "speed", "inference_geo", "diagnostics", "context_management",
-    "session", "prompt_cache_key",
+    "session", "prompt_cache_key", "priority",
     // refused unless neutral
     "mcp_servers", "container"};
-
-std::vector<std::string> unknown_names(const Json& body) {
-  std::vector<std::string> unknown;
-  const auto sampling = sampling_field_names();
-  for (const auto& [name, value] : body.as_object())
-    if (std::ranges::find(kNames, name) == std::end(kNames) &&
-        std::ranges::find(sampling, name) == sampling.end())
-      unknown.push_back(name);
-  return unknown;
-}
 
 void read_limits(const Fields& fields, bool counts_only, GenerateSettings* settings) {
   const auto limit = fields.integer("max_tokens", 1, std::numeric_limits<int64_t>::max());
@@ -51,6 +41,7 @@ void read_limits(const Fields& fields, bool counts_only, GenerateSettings* setti
   fields.array("stop_sequences", 0, SIZE_MAX);
   settings->stop = read_stop(fields, "stop_sequences");
   read_cache_fields(fields, settings);
+  settings->priority = read_priority(fields);
 }
 
 std::optional<frontend::ToolChoice> read_choice(const Fields& fields) {
@@ -170,7 +161,7 @@ MessagesRequest read_messages_request(const Json& body, const Service& service, 
   check_hints(fields);
   read_conversation(fields, service, &request);
   read_reasoning(fields, service, &request);
-  request.ignored = unknown_names(body);
+  request.ignored = unknown_names(body, {kNames, sampling_field_names()});
   return request;
 }
 

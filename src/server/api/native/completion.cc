@@ -22,8 +22,9 @@ constexpr std::string_view kNames[] = {
     // read
     "model", "prompt", "n_predict", "max_tokens", "stop", "stream", "n_probs", "cache_salt",
     "add_special_tokens", "priority",
-    // no effect
-    "cache_prompt", "id_slot", "samplers", "return_tokens", "timings_per_token", "session"};
+    // read as hints, or without effect
+    "cache_prompt", "id_slot", "samplers", "return_tokens", "timings_per_token", "session",
+    "prompt_cache_key"};
 
 std::string_view stop_type(const TextEvent& last) {
   switch (*last.finished) {
@@ -101,18 +102,6 @@ class NativeAnswer : public Generation {
   std::vector<runtime::TokenLogprobs> records_;  // that have not been sent yet
 };
 
-std::vector<std::string> unknown_names(const Json& body) {
-  std::vector<std::string> unknown;
-  const auto sampling = sampling_field_names(), format = answer_format_field_names();
-  const auto knows = [](const auto& names, const std::string& name) {
-    return std::ranges::find(names, name) != std::end(names);
-  };
-  for (const auto& [name, value] : body.as_object())
-    if (!knows(kNames, name) && !knows(sampling, name) && !knows(format, name))
-      unknown.push_back(name);
-  return unknown;
-}
-
 }  // namespace
 
 void native_completion(const ApiCall& call) {
@@ -133,7 +122,9 @@ void native_completion(const ApiCall& call) {
   tokenizer_of(call.service);
   std::vector<RawPrompt> prompts = read_raw_prompts(
       fields, "prompt", call.service, 1, fields.boolean("add_special_tokens").value_or(true));
-  http::Headers headers = answer_headers(call, unknown_names(call.body), settings);
+  http::Headers headers = answer_headers(
+      call, unknown_names(call.body, {kNames, sampling_field_names(), answer_format_field_names()}),
+      settings);
   constrain_answer(call.service, {.tool_choice = {}, .format = format}, {}, &settings, &headers);
   const auto answer = std::make_shared<NativeAnswer>(
       Generation::Setup{call.exchange, stream, std::move(headers)}, call.service,

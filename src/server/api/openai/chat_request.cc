@@ -29,7 +29,7 @@ constexpr std::string_view kNames[] = {
     "stream_options", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs",
     "continue_final_message", "add_generation_prompt", "enable_thinking", "reasoning_effort",
     "prediction", "timings", "timings_per_token", "include_reasoning", "thinking_budget",
-    // no effect
+    // read as hints, or without effect
     "cache_salt", "session", "prompt_cache_key", "metadata", "user", "safety_identifier",
     "service_tier", "verbosity", "prompt_cache_retention", "prompt_cache_options", "cache_prompt",
     "priority",
@@ -42,17 +42,6 @@ constexpr std::string_view kServerVariables[] = {"messages", "tools", "add_gener
 
 [[noreturn]] void fail(std::string code, std::string_view param, const std::string& message) {
   throw ApiError{400, std::move(code), message, std::string(param)};
-}
-
-std::vector<std::string> unknown_names(const Json& body) {
-  std::vector<std::string> unknown;
-  const auto sampling = sampling_field_names(), format = answer_format_field_names();
-  for (const auto& [name, value] : body.as_object())
-    if (std::ranges::find(kNames, name) == std::end(kNames) &&
-        std::ranges::find(sampling, name) == sampling.end() &&
-        std::ranges::find(format, name) == format.end())
-      unknown.push_back(name);
-  return unknown;
 }
 
 void refuse_fields(const Fields& fields, int n) {
@@ -236,7 +225,8 @@ ChatRequest read_chat_request(const Json& body, const Service& service) {
   check_hints(fields);
   refuse_fields(fields, request.n);
   read_messages(fields, service, &request.conversation);
-  request.ignored = unknown_names(body);
+  request.ignored =
+      unknown_names(body, {kNames, sampling_field_names(), answer_format_field_names()});
   return request;
 }
 

@@ -28,7 +28,7 @@ constexpr std::string_view kNames[] = {
     // read
     "model", "prompt", "max_tokens", "echo", "logprobs", "n", "stop", "stream", "stream_options",
     "add_special_tokens", "timings", "timings_per_token", "cache_salt",
-    // no effect
+    // read as hints, or without effect
     "session", "prompt_cache_key", "user", "metadata", "service_tier", "cache_prompt", "priority",
     // refused unless neutral
     "suffix", "best_of", "store", "prompt_logprobs"};
@@ -45,18 +45,6 @@ struct CompletionRequest {
   bool timings = false;            // with the end
   bool timings_per_token = false;  // with every chunk of a stream
 };
-
-std::vector<std::string> unknown_names(const Json& body) {
-  std::vector<std::string> unknown;
-  const auto sampling = sampling_field_names(), format = answer_format_field_names();
-  const auto knows = [](const auto& names, const std::string& name) {
-    return std::ranges::find(names, name) != std::end(names);
-  };
-  for (const auto& [name, value] : body.as_object())
-    if (!knows(kNames, name) && !knows(sampling, name) && !knows(format, name))
-      unknown.push_back(name);
-  return unknown;
-}
 
 void read_logprobs(const Fields& fields, const Service& service, CompletionRequest* request) {
   runtime::SamplingSettings& s = request->settings.sampling;
@@ -238,7 +226,9 @@ class CompletionAnswer : public Generation {
 
 void completions(const ApiCall& call) {
   CompletionRequest request = read_request(call.body, call.service);
-  http::Headers headers = answer_headers(call, unknown_names(call.body), request.settings);
+  http::Headers headers = answer_headers(
+      call, unknown_names(call.body, {kNames, sampling_field_names(), answer_format_field_names()}),
+      request.settings);
   constrain_answer(call.service, {.tool_choice = {}, .format = request.format}, {},
                    &request.settings, &headers);
   const auto answer = std::make_shared<CompletionAnswer>(

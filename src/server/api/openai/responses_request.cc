@@ -30,7 +30,7 @@ constexpr std::string_view kNames[] = {
     "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "text",
     "reasoning", "include", "max_output_tokens", "stream", "store", "previous_response_id",
     "metadata", "cache_salt", "stop",
-    // no effect
+    // read as hints, or without effect
     "user", "safety_identifier", "service_tier", "prompt_cache_key", "prompt_cache_retention",
     "prompt_cache_options", "stream_options", "top_logprobs", "session", "max_tool_calls",
     "priority", "client_metadata",
@@ -39,16 +39,6 @@ constexpr std::string_view kNames[] = {
 
 [[noreturn]] void fail(std::string code, const std::string& param, const std::string& message) {
   throw ApiError{400, std::move(code), message, param};
-}
-
-std::vector<std::string> unknown_names(const Json& body) {
-  std::vector<std::string> unknown;
-  const auto sampling = sampling_field_names();
-  for (const auto& [name, value] : body.as_object())
-    if (std::ranges::find(kNames, name) == std::end(kNames) &&
-        std::ranges::find(sampling, name) == sampling.end())
-      unknown.push_back(name);
-  return unknown;
 }
 
 // A custom tool as a function with one text; its grammar is advice to the model.
@@ -192,6 +182,7 @@ void read_limits(const Fields& fields, GenerateSettings* settings) {
     settings->max_tokens = static_cast<uint32_t>(std::min<int64_t>(*limit, UINT32_MAX));
   settings->stop = read_stop(fields, "stop");
   read_cache_fields(fields, settings);
+  settings->priority = read_priority(fields);
 }
 
 void check_hints(const Fields& fields) {
@@ -299,7 +290,7 @@ ResponsesRequest read_responses_request(const Json& body, const Service& service
   read_conversation(fields, service, &request);
   read_reasoning(fields, service, &request);
   request.echo = echo_of(fields, request);
-  request.ignored = unknown_names(body);
+  request.ignored = unknown_names(body, {kNames, sampling_field_names()});
   return request;
 }
 
