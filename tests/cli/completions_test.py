@@ -63,7 +63,7 @@ class Completions(Routes):
 
     def test_ids_and_texts_make_the_same_prompt(self):
         ids = self.post("/tokenize", content=PROMPT)[0]["tokens"]
-        for prompt in (ids, [ids], [PROMPT]):
+        for prompt in (ids, [ids], [PROMPT], [float(i) for i in ids]):
             self.assertEqual(self.complete(prompt=prompt)["choices"][0]["text"], self.hello())
 
     def test_many_prompts_give_choices_in_order(self):
@@ -149,7 +149,9 @@ class Completions(Routes):
                                     ({"prompt": "a b " * 5000}, "context_length_exceeded", "prompt"),
                                     ({"suffix": "x"}, "unsupported_parameter", "suffix"),
                                     ({"best_of": 2}, "unsupported_parameter", "best_of"),
-                                    ({"n": 9}, "invalid_value", "n"), ({"max_tokens": -1}, "invalid_value", "max_tokens"),
+                                    ({"n": 9}, "invalid_value", "n"),
+                                    ({"prompt": ["a"] * 64, "n": 8}, "invalid_value", "n"),
+                                    ({"prompt": [1.5]}, "invalid_type", "prompt"), ({"max_tokens": -1}, "invalid_value", "max_tokens"),
                                     ({"echo": "yes"}, "invalid_type", "echo"), ({"logprobs": 21}, "invalid_value", "logprobs"),
                                     ({"logprobs": 1, "echo": True}, "prompt_logprobs_unavailable", "logprobs"),
                                    ({"prompt_logprobs": 1}, "prompt_logprobs_unavailable", "prompt_logprobs"),

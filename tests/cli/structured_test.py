@@ -150,8 +150,9 @@ class Structured(unittest.TestCase):
                 ({"guided_regex": "a", "ignore_eos": True}, "conflicting_parameters", "ignore_eos"),
                 ({"guided_regex": "a" * 70000}, "constraint_too_large", "guided_regex")):
             with self.subTest(fields=str(fields)[:80]):
-                status, _, body = self.server.chat(messages=USER, **fields)
-                self.assertEqual((status, body["error"]["code"]), (400, code), body)
+                for limit in (1, 0):  # whether or not a token is to be generated
+                    status, _, body = self.server.chat(messages=USER, max_tokens=limit, **fields)
+                    self.assertEqual((status, body["error"]["code"]), (400, code), body)
                 if param:
                     self.assertEqual(body["error"]["param"], param)
                 else:

@@ -76,6 +76,17 @@ void Generation::note(size_t choice, const TextEvent& event) {
 }
 
 void Generation::start(Service& service, std::vector<Run> runs) {
+  // More than there are places would be refused however long its client tries.
+  uint64_t n_choices = 0;
+  for (const Run& run : runs) n_choices += static_cast<uint64_t>(run.n);
+  const uint64_t places =
+      uint64_t{service.engine().memory_plan().max_concurrency} + service.engine().max_pending();
+  if (n_choices > places)
+    throw ApiError{400, "invalid_value",
+                   fmt::format("the request asks for {} choices, at most {} expected (running and "
+                               "waiting places)",
+                               n_choices, places),
+                   "n"};
   std::vector<runtime::Ticket> tickets;
   {
     const std::lock_guard lock(mutex_);  // events wait until all are queued

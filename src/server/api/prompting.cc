@@ -80,7 +80,7 @@ void constrain_answer(const Service& service, const AnswerRules& rules, std::str
                       GenerateSettings* settings, http::Headers* headers) {
   const bool has_calls = rules.tool_choice && settings->form && !settings->form->tools->empty();
   const bool asked_calls = has_calls && enforces_calls(*rules.tool_choice, *settings->form->tools);
-  if (settings->max_tokens == 0 || (!has_calls && !rules.format.grammar)) return;
+  if (!has_calls && !rules.format.grammar) return;
   if (settings->ignore_stop_ids) {
     if (!asked_calls && !rules.format.grammar) return;
     throw ApiError{400, "conflicting_parameters",

@@ -2,6 +2,7 @@
 #include "server/api/raw_prompt.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "server/api/errors.h"
@@ -50,8 +51,8 @@ std::vector<int32_t> read_token_ids(const Json& array, const std::string& param,
   std::vector<int32_t> ids;
   ids.reserve(array.as_array().size());
   for (const Json& item : array.as_array()) {
-    if (!item.is_integer()) throw wrong(a_kind(item), "invalid_type");
-    const double id = item.as_double();
+    const double id = item.is_number() ? item.as_double() : 0.5;
+    if (id != std::floor(id)) throw wrong(a_kind(item), "invalid_type");  // 5.0 is an integer
     if (id < 0 || id >= vocab_size) throw wrong(item.to_text(), "invalid_value");
     ids.push_back(static_cast<int32_t>(id));
   }
@@ -68,7 +69,7 @@ std::vector<RawPrompt> read_raw_prompts(const Fields& fields, std::string_view n
     prompts.push_back(text_prompt(service, given->as_string(), add_special));
   } else if (!given->is_array()) {
     fields.wrong_type(name, kShapes);
-  } else if (!given->as_array().empty() && given->as_array()[0].is_integer()) {
+  } else if (!given->as_array().empty() && given->as_array()[0].is_number()) {
     prompts.push_back(id_prompt(service, *given, param));
   } else {
     const Json::Array& items = given->as_array();

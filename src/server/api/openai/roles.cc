@@ -28,7 +28,7 @@ const Json& needed(const Fields& fields, std::string_view name) {
 }
 
 bool is_ids(const Json& value) {
-  return value.is_array() && std::ranges::all_of(value.as_array(), &Json::is_integer);
+  return value.is_array() && std::ranges::all_of(value.as_array(), &Json::is_number);
 }
 
 // A string, or strings; texts may also be objects with a member `text`.
