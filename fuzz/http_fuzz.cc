@@ -1,6 +1,7 @@
 // Requests as bytes on a socket, in two pieces: a real server reads them, answers what is whole and
 // ends the connection, and what it answers is HTTP.
 // fuzz links: flare_server
+#include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -77,7 +78,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   char block[4096];
   while (true) {
     pollfd waiting{fd, POLLIN, 0};
-    require(::poll(&waiting, 1, 10'000) == 1);  // it always comes to an end
+    int ready;
+    do ready = ::poll(&waiting, 1, 10'000);
+    while (ready < 0 && errno == EINTR);  // by the fuzzer's own clock
+    require(ready == 1);  // it always comes to an end
     const ssize_t n = ::recv(fd, block, sizeof block, 0);
     if (n <= 0) break;
     answers.append(block, static_cast<size_t>(n));
