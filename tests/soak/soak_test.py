@@ -40,10 +40,11 @@ class Soak:
         self.counts = collections.Counter()
         self.failures = []
         self.resident = []  # (seconds since the start, bytes)
-        self.begin = time.monotonic()
-        self.end = self.begin + 60 * options.minutes
         self.expected = {q: self.greedy(q) for q in QUESTIONS}
         self.routes = [r for r in ("/v1/messages", "/v1/responses") if self.has(r)]
+        self.fill()
+        self.begin = time.monotonic()
+        self.end = self.begin + 60 * options.minutes
 
     def has(self, route):
         return self.server.request("POST", route, {})[0] != 404
@@ -62,6 +63,15 @@ class Soak:
         status, _, answer = self.server.chat(**self.body(question))
         assert status == 200, answer
         return answer["choices"][0]["message"]["content"]
+
+    def fill(self):
+        """Distinct long prompts, until every page of the cache has been written once: it is planned memory, and growth
+        behind that is none."""
+        view = self.server.request("GET", "/v1/flare/status")[2]["cache"]["pages"]
+        rng = random.Random(self.options.seed)
+        for _ in range(view["total"] * view["tokens"] // 3000 + 1):
+            words = " ".join(rng.choice(WORDS) for _ in range(900))
+            self.post("/v1/chat/completions", self.body(words, max_tokens=1))
 
     def whole(self, rng):
         question = rng.choice(QUESTIONS)
@@ -258,7 +268,9 @@ def main():
     parser.add_argument("--model")
     parser.add_argument("--report")
     options = parser.parse_args()
-    flags = ([options.model] if options.model else []) + ["--max-concurrency", "8", "--log-level", "error"]
+    flags = ([options.model] if options.model else []) + ["--max-concurrency", "8", "--log-level", "error", "--no-dashboard",
+                                                         "--deterministic", "--max-pending", "256",
+                                                         "--pending-timeout", "0"]
     soak = Soak(options, Server(options.flare, *flags))
     soak.run()
     view = soak.settle()
