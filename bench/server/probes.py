@@ -4,11 +4,11 @@
 # usage: probes.py FLARE [BODIES [MEGABYTES]]      (6 bodies of 48 MB)
 import http.client
 import json
+import multiprocessing
 import os
 import pathlib
 import platform
 import sys
-import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/cli"))
@@ -19,10 +19,12 @@ def main():
     n, megabytes = (int(word) for word in (sys.argv[2:] + ["6", "48"][len(sys.argv) - 2:])[:2])
     server = Server(sys.argv[1])
     body = json.dumps({"messages": [{"role": "user", "content": "x" * (megabytes * 1_000_000)}]})
-    statuses = []
+    # Processes: threads of this one would wait for each other, and that would count.
+    fork = multiprocessing.get_context("fork")
+    statuses = fork.Queue()
 
     def post():
-        statuses.append(server.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})[0])
+        statuses.put(server.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})[0])
 
     def probe(until):
         times = []
@@ -45,12 +47,12 @@ def main():
           f"load {os.getloadavg()[0]:.1f}")
     end = time.monotonic() + 1
     show("alone", probe(lambda: time.monotonic() > end))
-    threads = [threading.Thread(target=post) for _ in range(n)]
+    clients = [fork.Process(target=post) for _ in range(n)]
     begin = time.monotonic()
-    for thread in threads:
-        thread.start()
-    show(f"beside {n} bodies of {megabytes} MB", probe(lambda: not any(t.is_alive() for t in threads)))
-    print(f"the bodies took {time.monotonic() - begin:.1f} s, answers {sorted(statuses)}")
+    for client in clients:
+        client.start()
+    show(f"beside {n} bodies of {megabytes} MB", probe(lambda: not any(c.is_alive() for c in clients)))
+    print(f"the bodies took {time.monotonic() - begin:.1f} s, answers {sorted(statuses.get() for _ in clients)}")
     server.stop()
 
 
