@@ -32,9 +32,29 @@ std::span<const Arc> Languages::arcs(Lang a) {
   return m.arcs;
 }
 
+namespace {
+
+// Parts within parts that derive() goes down: the stack of a thread holds several times as many.
+constexpr int kMaxLevels = 1000;
+
+struct Level {
+  Level() {
+    if (++depth > kMaxLevels) {
+      --depth;
+      throw Languages::Overflow{};
+    }
+  }
+  ~Level() { --depth; }
+  static thread_local int depth;
+};
+thread_local int Level::depth = 0;
+
+}  // namespace
+
 const std::vector<Arc>& Languages::raw_arcs(Lang a) {
   Memo& m = memo(a);
   if (!m.raw_known) {
+    const Level level;
     std::vector<Arc> arcs = derive(a);
     charge(arcs.size() * sizeof(Arc));
     m.raw = std::move(arcs);
