@@ -567,26 +567,37 @@ class Queue(unittest.TestCase):
         finally:
             server.kill()
 
-
     def test_who_waits_too_long_hears_it_before_any_status(self):
         server = Server(FLARE, "--max-concurrency", "1", "--pending-timeout", "1")
+        over = threading.Event()
+
+        def keep_it_busy():
+            while not over.is_set():
+                server.chat(messages=USER, ignore_eos=True, max_tokens=200, priority=10)
+
+        # Three that come back at once: one of them always waits before those of lower priority.
+        busy = [threading.Thread(target=keep_it_busy) for _ in range(3)]
         try:
-            # Every token with its records: longer than the second that the last request may wait.
-            connection, response = server.open_stream(**LONG, logprobs=True, top_logprobs=20)
+            connection, response = server.open_stream(**LONG, priority=10)
             next(events(response))
-            # The first to come is served; it takes longer than the others may wait.
+            for thread in busy:
+                thread.start()
             results = []
             for stream in (False, True):
                 status, headers, body = server.request(
-                    "POST", "/v1/chat/completions", {"messages": USER, "stream": stream},
+                    "POST", "/v1/chat/completions", {"messages": USER, "stream": stream, "priority": -10},
                     {"x-request-timeout-ms": "20"})
                 results.append((status, body["error"]["code"]))
             self.assertEqual(results, [(504, "deadline_exceeded")] * 2)
-            status, headers, body = server.chat(messages=USER, stream=True)
+            status, headers, body = server.chat(messages=USER, stream=True, priority=-10)
             self.assertEqual((status, body["error"]["code"]), (503, "queue_timeout"))
             self.assertIn("Retry-After", headers)
             connection.close()
         finally:
+            over.set()
+            for thread in busy:
+                if thread.ident:
+                    thread.join()
             server.kill()
 
     def test_wrong_priorities_and_deadlines_are_named(self):

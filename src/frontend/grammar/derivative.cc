@@ -10,6 +10,18 @@ namespace {
 // Expressions looked at before an intersection is taken to hold a word.
 constexpr size_t kExplored = 2000;
 
+// Parts within parts that derive() goes down: the stack of a thread holds several times as many.
+constexpr int kMaxLevels = 1000;
+
+struct Deeper {
+  explicit Deeper(int& level) : level_(level) {
+    if (level_ == kMaxLevels) throw Languages::Overflow{};
+    ++level_;
+  }
+  ~Deeper() { --level_; }
+  int& level_;
+};
+
 void append(std::vector<Arc>& arcs, Arc arc) {
   if (!arcs.empty() && arcs.back().target == arc.target && arcs.back().hi + 1 == arc.lo)
     arcs.back().hi = arc.hi;
@@ -32,29 +44,10 @@ std::span<const Arc> Languages::arcs(Lang a) {
   return m.arcs;
 }
 
-namespace {
-
-// Parts within parts that derive() goes down: the stack of a thread holds several times as many.
-constexpr int kMaxLevels = 1000;
-
-struct Level {
-  Level() {
-    if (++depth > kMaxLevels) {
-      --depth;
-      throw Languages::Overflow{};
-    }
-  }
-  ~Level() { --depth; }
-  static thread_local int depth;
-};
-thread_local int Level::depth = 0;
-
-}  // namespace
-
 const std::vector<Arc>& Languages::raw_arcs(Lang a) {
   Memo& m = memo(a);
   if (!m.raw_known) {
-    const Level level;
+    const Deeper deeper(level_);
     std::vector<Arc> arcs = derive(a);
     charge(arcs.size() * sizeof(Arc));
     m.raw = std::move(arcs);

@@ -143,6 +143,7 @@ class Languages {
   size_t limit_ = size_t{64} << 20;
   std::function<void()> check_;
   uint32_t work_ = 0;
+  int level_ = 0;  // of derive() within itself
   Lang any_ = kNothing;
 };
 
