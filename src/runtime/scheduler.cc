@@ -39,17 +39,19 @@ std::vector<uint32_t> schedule_rows(std::span<const uint32_t> remaining,
 
 namespace {
 
-// The newest figure counts a quarter: a machine changes its speed within seconds.
-void average(double& mean, double value) { mean = mean == 0 ? value : 0.75 * mean + 0.25 * value; }
-
-// A class that was too slow is tried again after some hundreds of steps: rarely enough to stay out
-// of the 99th percentile.
-constexpr double kForgetting = 0.999;
+// Of the slowdown that is allowed: the rest is for what a machine does now and then, so that the
+// 99th percentile keeps to it too where the machine is quiet.
+constexpr double kUsualShare = 0.85;
+// Steps until a class that was too slow is tried again: rarely enough that its steps stay out of
+// the 99th percentile.
+constexpr uint64_t kClosed = 400;
+// The same behind a single slow step, which may have been the machine's.
+constexpr uint64_t kDoubted = 20;
+// Steps of a class before the next larger one is tried.
+constexpr size_t kKnown = 3;
 
 // Fewer rows read the weights for too little, however slow the machine is.
-constexpr uint32_t kLeastRows = 32;
-// Until the first step was measured.
-constexpr uint32_t kFirstRows = 64;
+constexpr uint32_t kLeastRows = 32, kMostRows = 1 << 16;
 
 }  // namespace
 
@@ -58,32 +60,42 @@ size_t PrefillPace::class_of(uint32_t rows) {
   return std::min<size_t>(static_cast<size_t>(edge - kEdges), kClasses - 1);
 }
 
+// 0: unknown.
+double PrefillPace::limit() const {
+  return std::max(1.0, kUsualShare * slowdown_) * decode_seconds_.get();
+}
+
 void PrefillPace::record(uint32_t decode_rows, uint32_t prompt_rows, double seconds) {
   if (decode_rows == 0) {
-    if (prompt_rows >= kLeastRows) average(row_seconds_, seconds / prompt_rows);
+    // By doubling and halving: a busy machine makes steps long whatever their rows, and is no
+    // reason for many small ones.
+    if (seconds > kLongestStep && prompt_rows >= alone_rows_ / 2)
+      alone_rows_ = std::max(alone_rows_ / 2, kLeastRows);
+    else if (seconds < kLongestStep / 2 && prompt_rows >= alone_rows_ && alone_rows_ < kMostRows)
+      alone_rows_ *= 2;
     return;
   }
-  if (prompt_rows == 0) return average(decode_seconds_, seconds);
-  for (double& other : seconds_) other *= kForgetting;
-  double& mean = seconds_[class_of(decode_rows + prompt_rows)];
-  if (seconds > slowdown_ * decode_seconds_) mean = 0;  // one step too slow is one too many
-  average(mean, seconds);
+  if (prompt_rows == 0) return decode_seconds_.add(seconds);
+  ++steps_;
+  Class& c = classes_[class_of(decode_rows + prompt_rows)];
+  c.seconds.add(seconds);
+  if (c.seconds.get() <= limit()) return;
+  if (c.seconds.size() == 1) {
+    c.closed_until = steps_ + kDoubted;
+  } else {
+    c.closed_until = steps_ + kClosed;
+    c.seconds.clear();
+  }
 }
 
 uint32_t PrefillPace::rows(uint32_t decode_rows, uint32_t chunk) const {
-  if (decode_rows == 0) {
-    if (row_seconds_ == 0) return std::min(chunk, kFirstRows);
-    const double fit = kLongestStep / row_seconds_;
-    if (fit >= chunk) return chunk;
-    const auto rows = static_cast<uint32_t>(fit) / kLeastRows * kLeastRows;
-    return std::min(chunk, std::max(rows, kLeastRows));
-  }
+  if (decode_rows == 0) return std::min(chunk, alone_rows_);
   uint32_t best = 1;
   for (size_t i = 0; i < kClasses; ++i) {
     if (kEdges[i] <= decode_rows) continue;
-    if (seconds_[i] > slowdown_ * decode_seconds_ && decode_seconds_ > 0) break;
+    if (classes_[i].closed_until > steps_ && limit() > 0) break;
     best = std::min(chunk, kEdges[i] - decode_rows);
-    if (seconds_[i] == 0) break;  // one class further than what was measured
+    if (classes_[i].seconds.size() < kKnown) break;  // one class further than what is known
   }
   return best;
 }
