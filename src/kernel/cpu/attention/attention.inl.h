@@ -226,6 +226,12 @@ inline void load_queries(const LaunchArgs& args, const attention::Shape& shape,
   for (int64_t r = rows; r < shape.rows(); ++r) m.keep[r] = 0;
 }
 
+// Where a member reads next: a page, and how many KV heads behind the current one.
+struct Ahead {
+  const std::byte* page = nullptr;  // null: not known
+  int64_t heads = 0;
+};
+
 // One pass over a unit's tokens, block by block.
 template <class K, class V>
 struct UnitPass {
@@ -235,6 +241,7 @@ struct UnitPass {
   int64_t kv_head;
   const AttentionMember& m;
   int64_t end;  // of the tokens that this pass reads
+  Ahead after;  // the pass
 
   const std::byte* page(int64_t token) const {
     const StepInputs& step = *args.step;
@@ -246,18 +253,26 @@ struct UnitPass {
     return min64(min64(kBlock - slot % kBlock, args.step->page_tokens - slot),
                  min64(chunk_end, end) - token);
   }
-  // `next` is where the token after stands, or null.
+  // What to ask for while the n tokens from `token` on are read: the page behind theirs, unless
+  // it holds a few tokens only, and then what comes after the pass.
+  Ahead ahead_of(int64_t token, int64_t n) const {
+    const int64_t rest = end - token - n;
+    if (n < kBlock / 2 || (token + n) % args.step->page_tokens != 0) return {};
+    return rest >= kBlock / 2 ? Ahead{page(token + n), 0} : after;
+  }
   template <class S>
   PageBlock page_block(int operand, int64_t width, int64_t token, int64_t n,
-                       const std::byte* next) const {
+                       const Ahead& next) const {
     const int64_t page_tokens = args.step->page_tokens;
-    const auto head =
-        static_cast<int64_t>(args.operands[operand].offset) +
-        kv_head * page_tokens * width * static_cast<int64_t>(graph::dtype_bytes(S::kDType));
+    const int64_t head_bytes =
+        page_tokens * width * static_cast<int64_t>(graph::dtype_bytes(S::kDType));
+    const auto head = static_cast<int64_t>(args.operands[operand].offset) + kv_head * head_bytes;
     const std::byte* here = page(token);
     // A difference of unrelated addresses: only prefetches use it.
-    const auto ahead =
-        next == nullptr ? 0 : reinterpret_cast<intptr_t>(next) - reinterpret_cast<intptr_t>(here);
+    const auto ahead = next.page == nullptr
+                           ? 0
+                           : reinterpret_cast<intptr_t>(next.page) -
+                                 reinterpret_cast<intptr_t>(here) + next.heads * head_bytes;
     return {here + head, page_tokens, token % page_tokens, n, ahead};
   }
   // The tokens of one chunk into `p`, which starts empty.
@@ -270,8 +285,7 @@ struct UnitPass {
       // Blocks end at multiples of kBlock within their page, wherever the rows begin.
       const int64_t n = block_tokens(token);
       if (token + n > block.first_token) {
-        const bool new_page = (token + n) % args.step->page_tokens == 0;
-        const std::byte* next = token + n < end && new_page ? page(token + n) : nullptr;
+        const Ahead next = ahead_of(token, n);
         score_block<K>(m, shape, rows, page_block<K>(1, shape.dk, token, n, next));
         const int64_t width = (n + kSpan - 1) / kSpan * kSpan;
         for (int64_t r = 0; r < rows; ++r) {
@@ -326,14 +340,25 @@ inline void attend(const LaunchArgs& args, Member& member) {
     const attention::Block& block = blocks.block();
     const int64_t pieces = blocks.pieces();
     const int64_t n_chunks = block.end_chunk - block.first_chunk;
-    for (; item < before + pieces * shape.nkv; item = member.take()) {
+    // With few rows reading is what costs: the item after is known before this one ends.
+    const bool reads_ahead = block.n_rows * shape.group <= kDirectRows;
+    int64_t following = 0;
+    for (; item < before + pieces * shape.nkv; item = reads_ahead ? following : member.take()) {
       const int64_t kv_head = (item - before) / pieces;
       const int64_t piece = (item - before) % pieces;
-      const int64_t first = block.first_chunk + n_chunks * piece / pieces;
-      const int64_t end = block.first_chunk + n_chunks * (piece + 1) / pieces;
+      const auto chunk_of = [&](int64_t i) { return block.first_chunk + n_chunks * i / pieces; };
+      const int64_t first = chunk_of(piece), end = chunk_of(piece + 1);
       load_queries(args, shape, block, kv_head, m);
-      const UnitPass<K, V> pass{args,    shape, block,
-                                kv_head, m,     min64(block.end_token, end * block.chunk_tokens)};
+      UnitPass<K, V> pass{
+          args, shape, block, kv_head, m, min64(block.end_token, end * block.chunk_tokens), {}};
+      if (reads_ahead) {
+        following = member.take();
+        if (following < before + pieces * shape.nkv) {
+          const int64_t start = chunk_of((following - before) % pieces) * block.chunk_tokens;
+          const int64_t token = max64(start, block.first_token);
+          pass.after = {pass.page(token), (following - before) / pieces - kv_head};
+        }
+      }
       if (pieces > 1) {
         for (int64_t c = first; c < end; ++c) pass.sum_chunk(c, part(split + kv_head, c));
         continue;
