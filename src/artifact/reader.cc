@@ -242,7 +242,7 @@ std::filesystem::path Reader::file_path(size_t i) const { return impl_->file_pat
 TensorInfo Reader::tensor(std::string_view object_id) const {
   const Object& object = impl_->find(object_id, Object::Kind::kTensor);
   const auto where = [&] { return fmt::format("{}: object {}", impl_->name(), quote(object.id)); };
-  const codec::Format* format = codec::find_format(object.format);
+  const codec::Format* format = codec::find_format(object.format, object.layout);
   if (!format)
     throw Error(Code::kEncoding, "{}.format: {} is not a format of this program", where(),
                 quote(object.format));

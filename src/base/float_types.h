@@ -1,4 +1,4 @@
-// bf16, fp16 and fp8 words: exact widening to binary32, and rounding to nearest even from it.
+// bf16, fp16, fp8 and E8M0 words: exact widening to binary32, and rounding to nearest even from it.
 #pragma once
 
 #include <algorithm>
@@ -69,6 +69,12 @@ inline uint8_t f32_to_e4m3(float value) {
   const uint32_t word = std::bit_cast<uint32_t>(magnitude);
   const uint32_t rounded = (word + 0x7ffffu + ((word >> 20) & 1u)) >> 20;
   return static_cast<uint8_t>(sign | (rounded - (120u << 3)));
+}
+
+// OCP E8M0: 2^(word−127), 255 is NaN. Word 0 is 2^−127, a subnormal number.
+inline float e8m0_to_f32(uint8_t word) {
+  if (word == 255) return std::bit_cast<float>(0x7fc00000u);
+  return std::bit_cast<float>(word == 0 ? 0x00400000u : static_cast<uint32_t>(word) << 23);
 }
 
 }  // namespace flare

@@ -15,15 +15,23 @@ constexpr size_t kMaxRank = 16;  // of contiguous_le_v1
 // In the order of FormatId.
 const std::array<Format, kFormats>& table() {
   static const std::array<Format, kFormats> rows = {
-      bf16_format(),         fp32_format(),       int32_format(),        fp16_format(),
-      q4_g64_format(),       q5_g64_format(),     q6_g64_format(),       q8_g32_format(),
-      gguf_q4_0_format(),    gguf_q8_0_format(),  gguf_q4_k_format(),    gguf_q6_k_format(),
-      gguf_q4_1_format(),    gguf_q5_0_format(),  gguf_q5_1_format(),    gguf_q2_0_format(),
-      gguf_q2_k_format(),    gguf_q3_k_format(),  gguf_q5_k_format(),    gguf_iq4_nl_format(),
-      gguf_iq4_xs_format(),  q2_g64_format(),     t2_g128_format(),      fp8_row_bf16_format(),
-      fp8_row_fp16_format(), nvfp4_format(),      gguf_iq2_xxs_format(), gguf_iq2_xs_format(),
-      gguf_iq3_xxs_format(), gguf_iq1_s_format(), gguf_iq3_s_format(),   gguf_iq2_s_format(),
-      gguf_iq1_m_format(),
+      bf16_format(),          fp32_format(),           int32_format(),
+      fp16_format(),          q4_g64_format(),         q5_g64_format(),
+      q6_g64_format(),        q8_g32_format(),         gguf_q4_0_format(),
+      gguf_q8_0_format(),     gguf_q4_k_format(),      gguf_q6_k_format(),
+      gguf_q4_1_format(),     gguf_q5_0_format(),      gguf_q5_1_format(),
+      gguf_q2_0_format(),     gguf_q2_k_format(),      gguf_q3_k_format(),
+      gguf_q5_k_format(),     gguf_iq4_nl_format(),    gguf_iq4_xs_format(),
+      q2_g64_format(),        t2_g128_format(),        fp8_row_bf16_format(),
+      fp8_row_fp16_format(),  nvfp4_format(),          gguf_iq2_xxs_format(),
+      gguf_iq2_xs_format(),   gguf_iq3_xxs_format(),   gguf_iq1_s_format(),
+      gguf_iq3_s_format(),    gguf_iq2_s_format(),     gguf_iq1_m_format(),
+      mxfp4_format(),         mxfp8_format(),          fp8_g32_format(),
+      fp8_g128_format(),      nvfp4_rows_format(),     q4_g32_bf16_format(),
+      q4_g64_bf16_format(),   q4_g128_bf16_format(),   u4z4_g32_bf16_format(),
+      u4z4_g64_bf16_format(), u4z4_g128_bf16_format(), u4z4_g32_fp16_format(),
+      u4z4_g64_fp16_format(), u4z4_g128_fp16_format(), i8_g32_bf16_format(),
+      i8_row_fp32_format(),   u8z8_g32_bf16_format(),  u8z8_g32_fp16_format(),
   };
   return rows;
 }
@@ -76,6 +84,12 @@ const Format* find_format(std::string_view name) {
   for (const Format& row : table())
     if (row.name == name) return &row;
   return nullptr;
+}
+
+const Format* find_format(std::string_view name, std::string_view layout_name) {
+  for (const Format& row : table())
+    if (row.name == name && row.layout_name == layout_name) return &row;
+  return find_format(name);
 }
 
 uint64_t encoded_bytes(const Format& format, std::string_view layout_name, const Shape& shape,

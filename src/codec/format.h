@@ -49,8 +49,26 @@ enum class FormatId : uint8_t {
   kGgufIq3S,
   kGgufIq2S,
   kGgufIq1M,
+  kMxfp4,
+  kMxfp8,
+  kFp8G32,
+  kFp8G128,
+  kNvfp4Rows,
+  kQ4G32Bf16,
+  kQ4G64Bf16,
+  kQ4G128Bf16,
+  kU4G32Bf16,
+  kU4G64Bf16,
+  kU4G128Bf16,
+  kU4G32Fp16,
+  kU4G64Fp16,
+  kU4G128Fp16,
+  kI8G32Bf16,
+  kI8RowFp32,
+  kU8G32Bf16,
+  kU8G32Fp16,
 };
-inline constexpr int kFormats = 33;
+inline constexpr int kFormats = 51;
 
 enum class LayoutId : uint8_t {
   kContiguousLe,    // contiguous_le_v1: C order words
@@ -59,6 +77,7 @@ enum class LayoutId : uint8_t {
   kRowScale,        // row_scale_v1: codes, then a scale a row
   kRowInterleaved,  // row_interleaved_v1: a row's codes, then its scale
   kBlockScale,      // block_scale_k16_m128x4_v1: codes, swizzled scales, divisors
+  kRowBlocks,       // row_blocks_v1: codes, zero points, scales and divisors, a plane each
   kPanels16,        // kernel layout of quantised formats, never in artifacts: codec/panels.h
 };
 
@@ -82,7 +101,8 @@ struct Plane {
 };
 inline constexpr int kMaxPlanes = 3;
 
-// In the order base, high (q5 and q6 only), scale; a contiguous object has the one plane.
+// In the order base, high (q5 and q6 only), scale; a contiguous object has the one plane; those of
+// row_blocks_v1: codec/row_blocks.h.
 struct Planes {
   int count = 0;
   Plane plane[kMaxPlanes];
@@ -130,9 +150,11 @@ struct Format {
 
 std::span<const Format> all_formats();
 const Format& format(FormatId id);
-// nullptr if the name is not in the table (names of §6.4, §6.5 included): the caller raises
-// kEncoding.
+// nullptr if the name is not in the table (names of §6.5 included): the caller raises kEncoding. A
+// format with two layouts (nvfp4) is two rows: without a layout the one of the specification comes.
 const Format* find_format(std::string_view name);
+// The row with this name and layout; where no row has both, as find_format(name).
+const Format* find_format(std::string_view name, std::string_view layout_name);
 
 // Encoded size of (format, layout, shape, divisors). Errors: kEncoding when layout and format do
 // not go together, the shape does not fit, or divisors > 1 where that is not allowed.

@@ -20,7 +20,8 @@ TEST(FormatTable, RowsAreInOrderOfIdAndFoundByName) {
     const Format& row = all_formats()[i];
     EXPECT_EQ(static_cast<int>(row.id), i);
     EXPECT_EQ(&format(row.id), &row);
-    EXPECT_EQ(find_format(row.name), &row);
+    EXPECT_EQ(find_format(row.name, row.layout_name), &row);
+    EXPECT_EQ(find_format(row.name)->name, row.name);
   }
 }
 

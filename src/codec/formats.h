@@ -38,5 +38,23 @@ Format gguf_iq1_s_format();
 Format gguf_iq3_s_format();
 Format gguf_iq2_s_format();
 Format gguf_iq1_m_format();
+Format mxfp4_format();
+Format mxfp8_format();
+Format fp8_g32_format();
+Format fp8_g128_format();
+Format nvfp4_rows_format();
+Format q4_g32_bf16_format();
+Format q4_g64_bf16_format();
+Format q4_g128_bf16_format();
+Format u4z4_g32_bf16_format();
+Format u4z4_g64_bf16_format();
+Format u4z4_g128_bf16_format();
+Format u4z4_g32_fp16_format();
+Format u4z4_g64_fp16_format();
+Format u4z4_g128_fp16_format();
+Format i8_g32_bf16_format();
+Format i8_row_fp32_format();
+Format u8z8_g32_bf16_format();
+Format u8z8_g32_fp16_format();
 
 }  // namespace flare::codec

@@ -133,8 +133,8 @@ std::vector<int32_t> ArtifactSource::input_columns(std::string_view parameter,
   uint64_t k = 0;
   for (const artifact::Part& part : parts_of(binding(parameter), reader_.directory())) {
     const artifact::TensorInfo matrix = reader_.tensor(part.object);
-    if (matrix.format->layout != codec::LayoutId::kGgufBlocks)
-      throw Error(Code::kBinding, "{}: its matrix is {}, a gguf format expected", where,
+    if (!matrix.format->quantised)
+      throw Error(Code::kBinding, "{}: its matrix is {}, a quantised format expected", where,
                   matrix.format->name);
     k = matrix.geometry.cols;
   }

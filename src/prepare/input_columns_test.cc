@@ -301,7 +301,7 @@ TEST(InputColumnsRefused, OtherRolesAndMatricesInOrder) {
           {kOutput, "'hadamard_signs'", "not supported there"});
   // Matrices of plain words have their columns in order.
   refused([&](auto& d) { use_of(d, down).auxiliaries.emplace_back("input_columns", columns); },
-          {down, "fp32, a gguf format expected"});
+          {down, "fp32, a quantised format expected"});
 }
 
 }  // namespace
