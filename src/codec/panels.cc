@@ -54,30 +54,34 @@ uint64_t scale_bytes(const PanelFormat& f) {
   return 0;
 }
 
+// Steps whose high bits share a line, or whose codes do where there are none.
+uint64_t steps_of_line(const PanelFormat& f) {
+  return f.high_bits == 0 ? 2 : 8 / static_cast<uint64_t>(f.high_bits);
+}
+
 // One block's codes of one row, as `codes`, into its lane.
 void scatter_codes(const PanelFormat& f, const PanelShape& shape, const uint8_t* codes,
                    std::byte* block, uint64_t lane) {
   const uint64_t steps = shape.block_cols / 4;
-  std::byte* to = block + 4 * lane;
+  std::byte* to = block + shape.scale_bytes + 4 * lane;
+  const auto step = [&](uint64_t s) {
+    return load_le<uint32_t>(reinterpret_cast<const std::byte*>(codes + 4 * s));
+  };
   if (f.low_bits == 8) {
-    for (uint64_t s = 0; s < steps; ++s) std::memcpy(to + s * kStepBytes, codes + 4 * s, 4);
+    for (uint64_t s = 0; s < steps; ++s, to += kStepBytes) store_le(to, step(s));
     return;
   }
-  for (uint64_t s = 0; s < steps; s += 2) {
-    const uint32_t even = load_le<uint32_t>(reinterpret_cast<const std::byte*>(codes + 4 * s));
-    const uint32_t odd = load_le<uint32_t>(reinterpret_cast<const std::byte*>(codes + 4 * s + 4));
-    store_le(to + s / 2 * kStepBytes, (even & 0x0f0f0f0fu) | (odd & 0x0f0f0f0fu) << 4);
-  }
-  if (f.high_bits == 0) return;
-  const uint64_t n = 8 / static_cast<uint64_t>(f.high_bits);  // steps a register
+  const uint64_t n = steps_of_line(f);
   for (uint64_t s = 0; s < steps; s += n) {
-    uint32_t word = 0;
-    for (uint64_t i = 0; i < n; ++i) {
-      const uint32_t step =
-          load_le<uint32_t>(reinterpret_cast<const std::byte*>(codes + 4 * (s + i)));
-      word |= (step >> 4 & 0x0f0f0f0fu) << (static_cast<uint64_t>(f.high_bits) * i);
+    if (f.high_bits != 0) {
+      uint32_t word = 0;
+      for (uint64_t i = 0; i < n; ++i)
+        word |= (step(s + i) >> 4 & 0x0f0f0f0fu) << (static_cast<uint64_t>(f.high_bits) * i);
+      store_le(to, word);
+      to += kStepBytes;
     }
-    store_le(to + shape.code_bytes + s / n * kStepBytes, word);
+    for (uint64_t i = 0; i < n; i += 2, to += kStepBytes)
+      store_le(to, (step(s + i) & 0x0f0f0f0fu) | (step(s + i + 1) & 0x0f0f0f0fu) << 4);
   }
 }
 
@@ -85,13 +89,14 @@ void scatter_codes(const PanelFormat& f, const PanelShape& shape, const uint8_t*
 int gather_code(const PanelFormat& f, const PanelShape& shape, const std::byte* block,
                 uint64_t lane, uint64_t col) {
   const uint64_t s = col / 4;
-  const std::byte* from = block + 4 * lane + col % 4;
+  const std::byte* from = block + shape.scale_bytes + 4 * lane + col % 4;
   if (f.low_bits == 8) return std::to_integer<int>(from[s * kStepBytes]);
-  const int code = std::to_integer<int>(from[s / 2 * kStepBytes]) >> (s % 2 * 4) & 15;
+  const uint64_t n = steps_of_line(f), has_high = f.high_bits == 0 ? 0 : 1;
+  from += s / n * (has_high + n / 2) * kStepBytes;
+  const int code =
+      std::to_integer<int>(from[(has_high + s % n / 2) * kStepBytes]) >> (s % 2 * 4) & 15;
   if (f.high_bits == 0) return code;
-  const uint64_t n = 8 / static_cast<uint64_t>(f.high_bits);
-  const int high = std::to_integer<int>(from[shape.code_bytes + s / n * kStepBytes]) >>
-                       (static_cast<uint64_t>(f.high_bits) * (s % n)) &
+  const int high = std::to_integer<int>(from[0]) >> (static_cast<uint64_t>(f.high_bits) * (s % n)) &
                    ((1 << f.high_bits) - 1);
   return code | high << 4;
 }
@@ -148,25 +153,24 @@ float half_at(const std::byte* p) { return fp16_to_f32(load_le<uint16_t>(p)); }
 struct GroupScale {
   float scale = 0, low = 0;
 };
-GroupScale group_scale(const PanelFormat& f, const PanelShape& shape, const std::byte* block,
-                       uint64_t lane, uint64_t in_block) {
-  const std::byte* at = block + shape.code_bytes + shape.high_bytes;
+GroupScale group_scale(const PanelFormat& f, const std::byte* block, uint64_t lane,
+                       uint64_t in_block) {
   const uint64_t u = in_block / f.group_cols;
   switch (f.scales) {
     case Scales::kHalf:
-      return {half_at(at + 32 * u + 2 * lane), 0};
+      return {half_at(block + 32 * u + 2 * lane), 0};
     case Scales::kQ4K: {
       const auto field = [&](uint64_t i) {
-        return std::to_integer<int>(at[i / 4 * kStepBytes + 4 * lane + i % 4]);
+        return std::to_integer<int>(block[i / 4 * kStepBytes + 4 * lane + i % 4]);
       };
       const int scale = u < 4 ? field(u) & 63 : (field(u + 4) & 15) + 16 * (field(u - 4) >> 6);
       const int least = u < 4 ? field(u + 4) & 63 : (field(u + 4) >> 4) + 16 * (field(u) >> 6);
-      const std::byte* d = at + 3 * kStepBytes + 4 * lane;
+      const std::byte* d = block + 3 * kStepBytes + 4 * lane;
       return {half_at(d) * static_cast<float>(scale), half_at(d + 2) * static_cast<float>(least)};
     }
     case Scales::kQ6K: {
-      const auto scale = load_le<int8_t>(at + u / 4 * kStepBytes + 4 * lane + u % 4);
-      return {half_at(at + 4 * kStepBytes + 2 * lane) * static_cast<float>(scale), 0};
+      const auto scale = load_le<int8_t>(block + u / 4 * kStepBytes + 4 * lane + u % 4);
+      return {half_at(block + 4 * kStepBytes + 2 * lane) * static_cast<float>(scale), 0};
     }
   }
   return {};
@@ -184,10 +188,10 @@ PanelShape panel_shape(FormatId id, uint64_t cols) {
   shape.blocks = checked_align_up(cols, shape.block_cols, "row") / shape.block_cols;
   shape.low_bits = f->low_bits;
   shape.high_bits = f->high_bits;
-  shape.code_bytes = shape.block_cols * kPanelRows * static_cast<uint64_t>(f->low_bits) / 8;
-  shape.high_bytes = shape.block_cols * kPanelRows * static_cast<uint64_t>(f->high_bits) / 8;
   shape.scale_bytes = scale_bytes(*f);
-  shape.block_bytes = shape.code_bytes + shape.high_bytes + shape.scale_bytes;
+  shape.code_bytes =
+      shape.block_cols * kPanelRows * static_cast<uint64_t>(f->low_bits + f->high_bits) / 8;
+  shape.block_bytes = shape.scale_bytes + shape.code_bytes;
   shape.bytes = checked_mul(shape.blocks, shape.block_bytes, "panel");
   return shape;
 }
@@ -215,7 +219,7 @@ void pack_panels(FormatId id, const std::byte* object, Geometry g, uint64_t begi
       std::byte* block = out;
       for (uint64_t b = 0; b < shape.blocks; ++b, block += shape.block_bytes) {
         scatter_codes(f, shape, codes.data() + b * shape.block_cols, block, lane);
-        scatter_scales(f, scales, b, block + shape.code_bytes + shape.high_bytes, lane);
+        scatter_scales(f, scales, b, block, lane);
       }
     }
   }
@@ -231,7 +235,7 @@ void decode_panels(FormatId id, const std::byte* panels, Geometry g, uint64_t ro
   for (uint64_t done = 0; done < n_cols; done += f.group_cols) {
     const std::byte* block = panel + (col + done) / shape.block_cols * shape.block_bytes;
     const uint64_t in_block = (col + done) % shape.block_cols;
-    const GroupScale s = group_scale(f, shape, block, lane, in_block);
+    const GroupScale s = group_scale(f, block, lane, in_block);
     const uint64_t n = std::min(f.group_cols, n_cols - done);
     for (uint64_t i = 0; i < n; ++i) {
       const int code = gather_code(f, shape, block, lane, in_block + i) - f.offset;

@@ -3,13 +3,14 @@
 // Sixteen neighbouring rows are a panel; a vector lane is a row, so that a kernel needs no
 // transposition. Four columns are a *step*. A panel is block after block of 128 columns (256 for
 // gguf_q4_k and gguf_q6_k), each read from its first byte to its last, in lines of 64 bytes:
-//   codes   4-bit part: 64 bytes a pair of steps; byte 4·r + b holds column b of row r, the even
-//           step in the low half, the odd one in the high half. 8-bit codes: 64 bytes a step.
-//   high    bits 4 and up. n bits: 64 bytes for 8/n steps; byte 4·r + b has those of step i at n·i
 //   scales  q4/q5/q6_g64, q8_g32, gguf_q4_0, gguf_q8_0: fp16 of row r and group g at 32·g + 2·r
 //           gguf_q4_k: the block's 12 bytes of 6-bit fields as words 0, 1, 2: word w of row r at
 //           64·w + 4·r; then d | dmin of row r as two fp16 at 192 + 4·r
 //           gguf_q6_k: 16 scales as words 0 … 3 at 64·w + 4·r, then d of row r at 256 + 2·r
+//   codes   8 bits: a line a step; byte 4·r + b holds column b of row r. 4 bits: a line a pair of
+//           steps, the even one in the low half of the bytes, the odd one in the high half. 4 + n
+//           bits: a line with bits 4 and up of 8/n steps, those of step i at n·i, before the lines
+//           with their low halves.
 // Codes are unsigned, raised as Format::codes gives them. Columns behind the last are codes of the
 // stored padding or zero bytes, under scales of zero; rows behind the last are zero bytes.
 #pragma once
@@ -24,13 +25,13 @@ inline constexpr uint64_t kPanelRows = 16;
 
 // How a format's panels look. Sizes in bytes.
 struct PanelShape {
-  uint64_t block_cols = 0;                                   // columns of a block
-  uint64_t blocks = 0;                                       // of a row; the last may be padded
-  int low_bits = 0;                                          // 4 or 8
-  int high_bits = 0;                                         // 0, 1 or 2
-  uint64_t code_bytes = 0, high_bytes = 0, scale_bytes = 0;  // of a block of 16 rows, in order
-  uint64_t block_bytes = 0;                                  // their sum
-  uint64_t bytes = 0;                                        // of a panel, a multiple of 64
+  uint64_t block_cols = 0;                   // columns of a block
+  uint64_t blocks = 0;                       // of a row; the last may be padded
+  int low_bits = 0;                          // 4 or 8
+  int high_bits = 0;                         // 0, 1 or 2
+  uint64_t scale_bytes = 0, code_bytes = 0;  // of a block of 16 rows, in order
+  uint64_t block_bytes = 0;                  // their sum
+  uint64_t bytes = 0;                        // of a panel, a multiple of 64
 };
 
 // Whether matrices of this format have this layout; the functions below ask for one that has.

@@ -74,17 +74,19 @@ TEST(Panels, BytesStandWhereTheHeaderSays) {
   const ByteVector object = oracle_pack(f, g.rows, g.cols, code, scale);
   ByteVector panels(panels_bytes(f.id, g));
   pack_panels(f.id, object.data(), g, 0, 2, panels.data());
-  const uint64_t codes = 1024, high = 512, scales = 64;  // of a block of 128 columns
-  ASSERT_EQ(panel_shape(f.id, g.cols).bytes, 2 * (codes + high + scales));
+  const uint64_t scales = 64, codes = 1024 + 512;  // of a block of 128 columns
+  ASSERT_EQ(panel_shape(f.id, g.cols).bytes, 2 * (scales + codes));
   for (uint64_t r = 0; r < g.rows; ++r)
     for (uint64_t c = 0; c < g.cols; ++c) {
-      const std::byte* block = panels.data() + (r / 16 * 2 + c / 128) * (codes + high + scales);
+      const std::byte* block = panels.data() + (r / 16 * 2 + c / 128) * (scales + codes);
       const uint64_t lane = r % 16, step = c % 128 / 4, group = c % 128 / 64;
-      const auto low = std::to_integer<int>(block[step / 2 * 64 + 4 * lane + c % 4]);
-      const auto top = std::to_integer<int>(block[codes + step / 4 * 64 + 4 * lane + c % 4]);
+      // A line of high bits for four steps, then their two lines of low halves.
+      const std::byte* lines = block + scales + step / 4 * 3 * 64 + 4 * lane + c % 4;
+      const auto top = std::to_integer<int>(lines[0]);
+      const auto low = std::to_integer<int>(lines[(1 + step % 4 / 2) * 64]);
       const int value = (step % 2 == 0 ? low & 15 : low >> 4) | (top >> (2 * (step % 4)) & 3) << 4;
       ASSERT_EQ(value, code(r, c) + 32) << r << ", " << c;
-      ASSERT_EQ(load_le<uint16_t>(block + codes + high + 32 * group + 2 * lane), scale(r, c / 64));
+      ASSERT_EQ(load_le<uint16_t>(block + 32 * group + 2 * lane), scale(r, c / 64));
     }
 }
 

@@ -13,8 +13,8 @@ inline I step_products(I codes, I magnitudes, I x) {
 }
 
 template <typename P, int R>
-FLARE_ALWAYS_INLINE inline void group_dots(const std::byte* codes, const std::byte* high,
-                                           const int8_t* x, const int64_t* row, I* dots) {
+FLARE_ALWAYS_INLINE inline void group_dots(const std::byte* codes, const int8_t* x,
+                                           const int64_t* row, I* dots) {
   constexpr bool kSigned = P::kLowBits == 8;
   constexpr int kRun = run_of<P>();
   const I ones = isplat16(1);
@@ -22,7 +22,7 @@ FLARE_ALWAYS_INLINE inline void group_dots(const std::byte* codes, const std::by
     I pairs[R];
     unrolled<0, kRun>([&](auto i) FLARE_ALWAYS_INLINE {
       constexpr int kStep = first.value + i.value;
-      I w = step_codes<P, kStep>(codes, high);
+      I w = step_codes<P, kStep>(codes);
       if (kSigned) w = xor_(w, isplat(static_cast<int32_t>(0x80808080u)));
       const I magnitudes = kSigned ? iabs8(w) : w;
       unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {

@@ -6,9 +6,8 @@
 
 // The values of step S: out[b] is column 4·S + b.
 template <typename P, int S>
-FLARE_ALWAYS_INLINE inline void step_values(const std::byte* codes, const std::byte* high, F scale,
-                                            F neg_low, F* out) {
-  const I w = step_codes<P, S>(codes, high);
+FLARE_ALWAYS_INLINE inline void step_values(const std::byte* codes, F scale, F neg_low, F* out) {
+  const I w = step_codes<P, S>(codes);
   const I bytes[4] = {and_(w, isplat(0xff)), and_(shr<8>(w), isplat(0xff)),
                       and_(shr<16>(w), isplat(0xff)), shr<24>(w)};
   unrolled<0, 4>([&](auto b) FLARE_ALWAYS_INLINE {
@@ -28,21 +27,19 @@ FLARE_ALWAYS_INLINE inline void for_steps(const codec::PanelShape& shape, const 
   constexpr int64_t kBlockCols = P::kGroup * P::kBlockGroups;
   constexpr int kSteps = P::kGroup / 4, kTurn = kSteps < 8 ? kSteps : 8;
   for (int64_t col = 0; col < n_cols; col += kBlockCols, block += shape.block_bytes) {
-    const std::byte* codes = block + 4 * lane;
-    const std::byte* high = codes + kBlockCodeBytes<P>;
+    const std::byte* codes = block + shape.scale_bytes + 4 * lane;
     F scale[P::kBlockGroups], low[P::kHasLow ? P::kBlockGroups : 1];
-    P::block_scales(block + kBlockCodeBytes<P> + kBlockHighBytes<P>, lane, scale, low);
+    P::block_scales(block, lane, scale, low);
     for (int turn = 0; turn < P::kBlockGroups * (kSteps / kTurn); ++turn) {
       const int g = turn / (kSteps / kTurn);
       if (lane == 0) prefetch(block + kFirstAhead + turn * kTurnShare<P>, kTurnShare<P>);
       const F neg_low = P::kHasLow ? sub(zero(), low[P::kHasLow ? g : 0]) : zero();
       unrolled<0, kTurn>([&](auto s) FLARE_ALWAYS_INLINE {
         F values[4];
-        step_values<P, s.value>(codes, high, scale[g], neg_low, values);
+        step_values<P, s.value>(codes, scale[g], neg_low, values);
         body(col + turn * kTurn * 4 + s.value * 4, values);
       });
-      codes += kTurn * 8 * P::kLowBits;
-      high += kTurn * 8 * P::kHighBits;
+      codes += kTurn * kStepCodeBytes<P>;
     }
   }
 }

@@ -93,38 +93,36 @@ constexpr int run_of() {
   return P::kLowBits == 8 ? 1 : P::kHighBits == 0 ? 8 : P::kHighBits == 1 ? 4 : 2;
 }
 
-// Bytes of a group's codes and high bits in a panel.
+// Bytes of a step's codes in a panel, and of a group's.
 template <typename P>
-inline constexpr int kGroupCodeBytes = P::kGroup * 2 * P::kLowBits;
+inline constexpr int kStepCodeBytes = 8 * (P::kLowBits + P::kHighBits);
 template <typename P>
-inline constexpr int kGroupHighBytes = P::kGroup * 2 * P::kHighBits;
-template <typename P>
-inline constexpr int kBlockCodeBytes = P::kBlockGroups * kGroupCodeBytes<P>;
-template <typename P>
-inline constexpr int kBlockHighBytes = P::kBlockGroups * kGroupHighBytes<P>;
+inline constexpr int kGroupCodeBytes = P::kGroup / 4 * kStepCodeBytes<P>;
 // A group's share of its block's bytes, for prefetching: a few bytes more at most.
 template <typename P>
-inline constexpr int kGroupShare = kGroupCodeBytes<P> + kGroupHighBytes<P> + 32;
+inline constexpr int kGroupShare = kGroupCodeBytes<P> + 32;
 
 // The same of eight steps, or of a group where it has fewer.
 template <typename P>
-inline constexpr int kTurnShare =
-    (P::kGroup < 32 ? P::kGroup : 32) * 2 * (P::kLowBits + P::kHighBits) + 32;
+inline constexpr int kTurnShare = (P::kGroup < 32 ? P::kGroup : 32) / 4 * kStepCodeBytes<P> + 32;
 
-// Step S of a group as unsigned bytes. `codes` and `high` point at the group's first byte of the
-// vector's first lane.
+// Step S of a group as unsigned bytes. `codes` points at the group's first byte of the vector's
+// first lane.
 template <typename P, int S>
-FLARE_ALWAYS_INLINE inline I step_codes(const std::byte* codes, const std::byte* high) {
+FLARE_ALWAYS_INLINE inline I step_codes(const std::byte* codes) {
   if constexpr (P::kLowBits == 8) return iload(codes + S * 64);
-  const I pair = iload(codes + S / 2 * 64);
   const I nibbles = isplat(0x0f0f0f0f);
-  const I low = S % 2 == 0 ? and_(pair, nibbles) : and_(shr<4>(pair), nibbles);
+  const auto low_of = [&](I pair) FLARE_ALWAYS_INLINE {
+    return S % 2 == 0 ? and_(pair, nibbles) : and_(shr<4>(pair), nibbles);
+  };
   if constexpr (P::kHighBits == 0) {
-    return low;
+    return low_of(iload(codes + S / 2 * 64));
   } else {
-    constexpr int kSteps = 8 / P::kHighBits;  // of a register of high bits
+    constexpr int kSteps = 8 / P::kHighBits;  // of a line of high bits, which stands before theirs
     constexpr int kAt = P::kHighBits * (S % kSteps);
-    const I bits = iload(high + S / kSteps * 64);
+    const std::byte* line = codes + S / kSteps * kSteps * kStepCodeBytes<P>;
+    const I bits = iload(line);
+    const I low = low_of(iload(line + 64 + S % kSteps / 2 * 64));
     const I mask = isplat(P::kHighBits == 1 ? 0x10101010 : 0x30303030);
     if constexpr (kAt <= 4) return or_(low, and_(shl<4 - kAt>(bits), mask));
     if constexpr (kAt > 4) return or_(low, and_(shr<kAt - 4>(bits), mask));

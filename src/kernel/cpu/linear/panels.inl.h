@@ -148,14 +148,13 @@ inline void finish_pair(const Problem& p, int64_t t, const PanelPair& pair, cons
 // ---- few rows: a panel's bytes pass once
 
 // Bytes that L2 is asked for before they are used, with R rows (measured: bench/README.md). One row
-// of codes and scales alone, a line a step, leaves the machine's own prefetchers their stride and
-// stays just before them: 94 to 100 % of DRAM read, 86 to 90 with the longer ways. High bits
-// between the codes, and more work a line, take a longer way.
+// reads line after line, and the machine's own prefetchers run ahead: short of them by 1 KiB a
+// group of codes is at 95 to 100 % of DRAM read, and further off the two disturb each other. More
+// work a line, or lines that pass twice, take a longer way.
 template <typename P, int R>
-constexpr int64_t kAhead = P::kHasLow || R > 4            ? 8192
+constexpr int64_t kAhead = R > 4 || P::kBlockGroups >= 8  ? 8192
                            : R > 1 || kLanes < kPanelRows ? 4096
-                           : P::kHighBits > 0             ? 6144
-                                                          : 2048;
+                                                          : 1024;
 // The same for the first bytes of a share, which no earlier panel asked for.
 constexpr int64_t kFirstAhead = 8192;
 
@@ -178,17 +177,16 @@ inline void stream_lanes(const PanelRef& panel, int lane, const Quantised& q, in
   unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE { totals[r.value] = zero(); });
   const std::byte* block = panel.data;
   for (uint64_t b = 0; b < shape.blocks; ++b, block += shape.block_bytes) {
-    const std::byte* codes = block + 4 * lane;
-    const std::byte* high = codes + kBlockCodeBytes<P>;
+    const std::byte* codes = block + shape.scale_bytes + 4 * lane;
     F scale[P::kBlockGroups], low[P::kHasLow ? P::kBlockGroups : 1];
-    P::block_scales(block + kBlockCodeBytes<P> + kBlockHighBytes<P>, lane, scale, low);
+    P::block_scales(block, lane, scale, low);
     for (int g = 0; g < P::kBlockGroups; ++g) {
       if (lane == 0) prefetch(block + kAhead<P, R> + g * kGroupShare<P>, kGroupShare<P>);
       I dots[R];
       unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
         dots[r.value] = first_dot<P>(neg_sums + rows.meta[r.value]);
       });
-      group_dots<P, R>(codes, high, x, rows.code, dots);
+      group_dots<P, R>(codes, x, rows.code, dots);
       unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
         F& total = totals[r.value];
         const F both = mul(scale[g], splat(x_scales[rows.meta[r.value]]));
@@ -197,7 +195,6 @@ inline void stream_lanes(const PanelRef& panel, int lane, const Quantised& q, in
           total = mul_add(low[g], splat(neg_scaled[rows.meta[r.value]]), total);
       });
       codes += kGroupCodeBytes<P>;
-      high += kGroupHighBytes<P>;
       x += P::kGroup;
       ++x_scales, ++neg_sums, ++neg_scaled;
     }
@@ -287,10 +284,9 @@ inline void unpack_slice(const PanelRef& panel, int64_t col, int64_t n_cols, con
     float* out_scales = to.scales + lane;
     float* out_lows = to.lows + lane;
     for (int64_t done = 0; done < n_cols; done += kBlockCols) {
-      const std::byte* codes = block + 4 * lane;
-      const std::byte* high = codes + kBlockCodeBytes<P>;
+      const std::byte* codes = block + shape.scale_bytes + 4 * lane;
       F scale[P::kBlockGroups], low[P::kHasLow ? P::kBlockGroups : 1];
-      P::block_scales(block + kBlockCodeBytes<P> + kBlockHighBytes<P>, lane, scale, low);
+      P::block_scales(block, lane, scale, low);
       block += shape.block_bytes;
       for (int g = 0; g < P::kBlockGroups; ++g) {
         store(out_scales, scale[g]);
@@ -300,14 +296,13 @@ inline void unpack_slice(const PanelRef& panel, int64_t col, int64_t n_cols, con
           out_lows += kPanelRows;
         }
         unrolled<0, P::kGroup / 4>([&](auto s) {
-          I w = step_codes<P, s.value>(codes, high);
+          I w = step_codes<P, s.value>(codes);
           if (kSignedCodes && P::kLowBits == 8)
             w = xor_(w, isplat(static_cast<int32_t>(0x80808080u)));
           istore(out + s.value * 64, w);
         });
         out += P::kGroup * kPanelRows;
         codes += kGroupCodeBytes<P>;
-        high += kGroupHighBytes<P>;
       }
     }
   }

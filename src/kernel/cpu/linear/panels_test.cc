@@ -493,7 +493,7 @@ TEST(LinearPanels, TakeExtremeCodesWithoutSaturation) {
     Parent parent(id, 16, 512, random);
     const codec::PanelShape shape = codec::panel_shape(id, 512);
     for (uint64_t i = 0; i < shape.bytes; ++i)  // rows in turns; scales stay
-      if (i % shape.block_bytes < shape.code_bytes + shape.high_bytes)
+      if (i % shape.block_bytes >= shape.scale_bytes)
         parent.panels[i] = i / 4 % 2 == 0 ? std::byte{0xFF} : std::byte{0x00};
     Weight weight;
     weight.add(parent, 0, 16);
