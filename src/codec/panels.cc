@@ -85,20 +85,21 @@ void scatter_codes(const PanelFormat& f, const PanelShape& shape, const uint8_t*
   }
 }
 
-// Column `col` of a block's lane, as scatter_codes put it there.
-int gather_code(const PanelFormat& f, const PanelShape& shape, const std::byte* block,
-                uint64_t lane, uint64_t col) {
-  const uint64_t s = col / 4;
-  const std::byte* from = block + shape.scale_bytes + 4 * lane + col % 4;
-  if (f.low_bits == 8) return std::to_integer<int>(from[s * kStepBytes]);
-  const uint64_t n = steps_of_line(f), has_high = f.high_bits == 0 ? 0 : 1;
-  from += s / n * (has_high + n / 2) * kStepBytes;
-  const int code =
-      std::to_integer<int>(from[(has_high + s % n / 2) * kStepBytes]) >> (s % 2 * 4) & 15;
-  if (f.high_bits == 0) return code;
-  const int high = std::to_integer<int>(from[0]) >> (static_cast<uint64_t>(f.high_bits) * (s % n)) &
-                   ((1 << f.high_bits) - 1);
-  return code | high << 4;
+// Step s of a block's lane as scatter_codes put it there: byte b is column 4·s + b.
+uint32_t gather_step(const PanelFormat& f, const PanelShape& shape, const std::byte* block,
+                     uint64_t lane, uint64_t s) {
+  const std::byte* from = block + shape.scale_bytes + 4 * lane;
+  if (f.low_bits == 8) return load_le<uint32_t>(from + s * kStepBytes);
+  const auto half = [s](const std::byte* pair) {
+    return load_le<uint32_t>(pair) >> (s % 2 * 4) & 0x0f0f0f0fu;
+  };
+  if (f.high_bits == 0) return half(from + s / 2 * kStepBytes);
+  const uint64_t n = steps_of_line(f);
+  from += s / n * (1 + n / 2) * kStepBytes;
+  const auto bits = static_cast<uint64_t>(f.high_bits);
+  const uint32_t mask = f.high_bits == 1 ? 0x01010101u : 0x03030303u;
+  const uint32_t high = load_le<uint32_t>(from) >> (bits * (s % n)) & mask;
+  return half(from + (1 + s % n / 2) * kStepBytes) | high << 4;
 }
 
 // Where a row's scales are stored, and from group to group (or super-block to super-block).
@@ -237,10 +238,13 @@ void decode_panels(FormatId id, const std::byte* panels, Geometry g, uint64_t ro
     const uint64_t in_block = (col + done) % shape.block_cols;
     const GroupScale s = group_scale(f, block, lane, in_block);
     const uint64_t n = std::min(f.group_cols, n_cols - done);
-    for (uint64_t i = 0; i < n; ++i) {
-      const int code = gather_code(f, shape, block, lane, in_block + i) - f.offset;
-      const float value = s.scale * static_cast<float>(code);
-      out[done + i] = f.scales == Scales::kQ4K ? value - s.low : value;
+    for (uint64_t i = 0; i < n; i += 4) {
+      const uint32_t step = gather_step(f, shape, block, lane, (in_block + i) / 4);
+      for (uint64_t b = 0; b < 4 && i + b < n; ++b) {
+        const int code = static_cast<int>(step >> (8 * b) & 0xff) - f.offset;
+        const float value = s.scale * static_cast<float>(code);
+        out[done + i + b] = f.scales == Scales::kQ4K ? value - s.low : value;
+      }
     }
   }
 }
