@@ -152,9 +152,9 @@ inline void finish_pair(const Problem& p, int64_t t, const PanelPair& pair, cons
 // group of codes is at 95 to 100 % of DRAM read, and further off the two disturb each other. More
 // work a line, or lines that pass twice, take a longer way.
 template <typename P, int R>
-constexpr int64_t kAhead = R > 4 || P::kBlockGroups >= 8  ? 8192
-                           : R > 1 || kLanes < kPanelRows ? 4096
-                                                          : 1024;
+constexpr int64_t kAhead = R > 4 || P::kBlockGroups >= 8 ? 8192
+                           : R > 1                       ? 4096
+                                                         : 1024;
 // The same for the first bytes of a share, which no earlier panel asked for.
 constexpr int64_t kFirstAhead = 8192;
 
@@ -163,8 +163,9 @@ FLARE_ALWAYS_INLINE inline void prefetch(const std::byte* from, int64_t bytes) {
     _mm_prefetch(reinterpret_cast<const char*>(from + i), _MM_HINT_T1);
 }
 
-// R rows from t on, of which n <= R are there. out[t][lane].
-template <typename P, int R>
+// V vectors of a panel's lanes from `lane` on, R rows from t on, of which n <= R are there.
+// out[t][lane].
+template <typename P, int R, int V>
 inline void stream_lanes(const PanelRef& panel, int lane, const Quantised& q, int64_t t, int64_t n,
                          float* out) {
   const codec::PanelShape& shape = panel.segment->shape;
@@ -173,45 +174,56 @@ inline void stream_lanes(const PanelRef& panel, int lane, const Quantised& q, in
   const float* x_scales = rows.scales;
   const int32_t* neg_sums = rows.neg_sums;
   const float* neg_scaled = rows.neg_scaled;
-  F totals[R];
-  unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE { totals[r.value] = zero(); });
+  F totals[V][R];
+  unrolled<0, V>([&](auto v) FLARE_ALWAYS_INLINE {
+    unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE { totals[v.value][r.value] = zero(); });
+  });
   const std::byte* block = panel.data;
   for (uint64_t b = 0; b < shape.blocks; ++b, block += shape.block_bytes) {
     const std::byte* codes = block + shape.scale_bytes + 4 * lane;
-    F scale[P::kBlockGroups], low[P::kHasLow ? P::kBlockGroups : 1];
-    P::block_scales(block, lane, scale, low);
+    F scale[V][P::kBlockGroups], low[V][P::kHasLow ? P::kBlockGroups : 1];
+    unrolled<0, V>([&](auto v) FLARE_ALWAYS_INLINE {
+      P::block_scales(block, lane + v.value * kLanes, scale[v.value], low[v.value]);
+    });
     for (int g = 0; g < P::kBlockGroups; ++g) {
       if (lane == 0) prefetch(block + kAhead<P, R> + g * kGroupShare<P>, kGroupShare<P>);
-      I dots[R];
-      unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
-        dots[r.value] = first_dot<P>(neg_sums + rows.meta[r.value]);
-      });
-      group_dots<P, R>(codes, x, rows.code, dots);
-      unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
-        F& total = totals[r.value];
-        const F both = mul(scale[g], splat(x_scales[rows.meta[r.value]]));
-        total = mul_add(to_float(dots[r.value]), both, total);
-        if constexpr (P::kHasLow)
-          total = mul_add(low[g], splat(neg_scaled[rows.meta[r.value]]), total);
+      unrolled<0, V>([&](auto v) FLARE_ALWAYS_INLINE {
+        I dots[R];
+        unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
+          dots[r.value] = first_dot<P>(neg_sums + rows.meta[r.value]);
+        });
+        group_dots<P, R>(codes + 4 * kLanes * v.value, x, rows.code, dots);
+        unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
+          F& total = totals[v.value][r.value];
+          const F both = mul(scale[v.value][g], splat(x_scales[rows.meta[r.value]]));
+          total = mul_add(to_float(dots[r.value]), both, total);
+          if constexpr (P::kHasLow)
+            total = mul_add(low[v.value][g], splat(neg_scaled[rows.meta[r.value]]), total);
+        });
       });
       codes += kGroupCodeBytes<P>;
       x += P::kGroup;
       ++x_scales, ++neg_sums, ++neg_scaled;
     }
   }
-  unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
-    if (r.value < n) store(out + (t + r.value) * kPanelRows + lane, totals[r.value]);
+  unrolled<0, V>([&](auto v) FLARE_ALWAYS_INLINE {
+    unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
+      if (r.value < n)
+        store(out + (t + r.value) * kPanelRows + lane + v.value * kLanes, totals[v.value][r.value]);
+    });
   });
 }
 
-// All rows of x, as many at once as registers hold.
+// All rows of x, as many at once as registers hold, and for one row all lanes.
 template <typename P, int R = kInt8BlockRows>
-inline void stream_rows(const PanelRef& panel, int lane, const Quantised& q, int64_t t, int64_t n,
+inline void stream_rows(const PanelRef& panel, const Quantised& q, int64_t t, int64_t n,
                         float* out) {
   if constexpr (R > 1) {
-    if (n <= R / 2) return stream_rows<P, R / 2>(panel, lane, q, t, n, out);
+    if (n <= R / 2) return stream_rows<P, R / 2>(panel, q, t, n, out);
   }
-  stream_lanes<P, R>(panel, lane, q, t, n, out);
+  constexpr int kVectors = R == 1 ? static_cast<int>(kPanelRows) / kLanes : 1;
+  for (int lane = 0; lane < kPanelRows; lane += kVectors * kLanes)
+    stream_lanes<P, R, kVectors>(panel, lane, q, t, n, out);
 }
 
 // out[t][16] = totals of all rows.
@@ -222,8 +234,7 @@ inline void stream_panel(const PanelProblem& p, const PanelRef& panel, const Qua
   with_format(panel.segment->format, [&](auto format) {
     using P = decltype(format);
     for (int64_t t = 0; t < n_rows; t += kInt8BlockRows)
-      for (int lane = 0; lane < kPanelRows; lane += kLanes)
-        stream_rows<P>(panel, lane, q, t, n_rows - t, out);
+      stream_rows<P>(panel, q, t, n_rows - t, out);
   });
 }
 
