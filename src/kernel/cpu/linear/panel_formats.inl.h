@@ -87,10 +87,16 @@ struct PanelQ6K {
   }
 };
 
-// Steps whose products of codes and activations of ±127 add up in 16 bits.
+// Steps whose products of codes and activations of ±127 are added in 16 bits before they are
+// widened: as few as keep the multipliers busy, since longer runs are longer chains (measured:
+// bench/README.md). Up to 8 fit with 4-bit codes, 4 with 5 bits, 2 with 6.
 template <typename P>
 constexpr int run_of() {
-  return P::kLowBits == 8 ? 1 : P::kHighBits == 0 ? 8 : P::kHighBits == 1 ? 4 : 2;
+  return P::kLowBits == 8 ? 1 : P::kHighBits == 2 ? 2 : 4;
+}
+template <typename P>
+constexpr int tile_run_of() {
+  return P::kLowBits == 8 ? 1 : 2;
 }
 
 // Bytes of a step's codes in a panel, and of a group's.
