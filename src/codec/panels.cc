@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kStepBytes = 4 * kPanelRows;  // four columns of a panel, a byte each
 
-enum class Scales { kHalf, kQ4K, kQ6K };
+enum class Scales { kHalf, kHalfAndLow, kSixBits, kQ6K };
 
 struct PanelFormat {
   FormatId id;
@@ -30,7 +30,11 @@ constexpr PanelFormat kPanelFormats[] = {
     {FormatId::kQ8G32, 8, 0, 32, 128, Scales::kHalf},
     {FormatId::kGgufQ4_0, 4, 0, 32, 8, Scales::kHalf},
     {FormatId::kGgufQ8_0, 8, 0, 32, 128, Scales::kHalf},
-    {FormatId::kGgufQ4K, 4, 0, 32, 0, Scales::kQ4K},
+    {FormatId::kGgufQ4_1, 4, 0, 32, 0, Scales::kHalfAndLow},
+    {FormatId::kGgufQ5_0, 4, 1, 32, 16, Scales::kHalf},
+    {FormatId::kGgufQ5_1, 4, 1, 32, 0, Scales::kHalfAndLow},
+    {FormatId::kGgufQ4K, 4, 0, 32, 0, Scales::kSixBits},
+    {FormatId::kGgufQ5K, 4, 1, 32, 0, Scales::kSixBits},
     {FormatId::kGgufQ6K, 4, 2, 16, 32, Scales::kQ6K},
 };
 
@@ -40,13 +44,18 @@ const PanelFormat* find(FormatId id) {
   return nullptr;
 }
 
-uint64_t block_cols(const PanelFormat& f) { return f.scales == Scales::kHalf ? 128 : 256; }
+bool has_halves(const PanelFormat& f) {
+  return f.scales == Scales::kHalf || f.scales == Scales::kHalfAndLow;
+}
+uint64_t block_cols(const PanelFormat& f) { return has_halves(f) ? 128 : 256; }
 
 uint64_t scale_bytes(const PanelFormat& f) {
   switch (f.scales) {
     case Scales::kHalf:
       return block_cols(f) / f.group_cols * 2 * kPanelRows;
-    case Scales::kQ4K:
+    case Scales::kHalfAndLow:
+      return block_cols(f) / f.group_cols * 4 * kPanelRows;
+    case Scales::kSixBits:
       return 4 * kStepBytes;
     case Scales::kQ6K:
       return 5 * kStepBytes;  // the last half line is zero
@@ -131,7 +140,18 @@ void scatter_scales(const PanelFormat& f, const StoredScales& from, uint64_t b, 
         std::memcpy(to + 32 * g + 2 * lane, from.first + (b * groups + g) * from.stride, 2);
       return;
     }
-    case Scales::kQ4K: {
+    case Scales::kHalfAndLow: {
+      const uint64_t groups = block_cols(f) / f.group_cols;
+      for (uint64_t g = 0; g < groups && b * groups + g < from.count; ++g) {
+        const std::byte* block = from.first + (b * groups + g) * from.stride;
+        std::memcpy(to + kStepBytes * g + 2 * lane, block, 2);
+        // The minimum is taken off: its sign turns.
+        store_le(to + kStepBytes * g + 32 + 2 * lane,
+                 static_cast<uint16_t>(load_le<uint16_t>(block + 2) ^ 0x8000u));
+      }
+      return;
+    }
+    case Scales::kSixBits: {
       const std::byte* block = from.first + b * from.stride;
       for (uint64_t w = 0; w < 3; ++w)
         std::memcpy(to + kStepBytes * w + 4 * lane, block + 4 + 4 * w, 4);
@@ -160,7 +180,11 @@ GroupScale group_scale(const PanelFormat& f, const std::byte* block, uint64_t la
   switch (f.scales) {
     case Scales::kHalf:
       return {half_at(block + 32 * u + 2 * lane), 0};
-    case Scales::kQ4K: {
+    case Scales::kHalfAndLow: {
+      const std::byte* at = block + kStepBytes * u + 2 * lane;
+      return {half_at(at), half_at(at + 32)};
+    }
+    case Scales::kSixBits: {
       const auto field = [&](uint64_t i) {
         return std::to_integer<int>(block[i / 4 * kStepBytes + 4 * lane + i % 4]);
       };
@@ -233,6 +257,7 @@ void decode_panels(FormatId id, const std::byte* panels, Geometry g, uint64_t ro
   FLARE_ASSERT(row < g.rows && col % f.group_cols == 0 && col <= g.cols && n_cols <= g.cols - col);
   const std::byte* panel = panels + row / kPanelRows * shape.bytes;
   const uint64_t lane = row % kPanelRows;
+  const bool has_low = f.scales == Scales::kHalfAndLow || f.scales == Scales::kSixBits;
   for (uint64_t done = 0; done < n_cols; done += f.group_cols) {
     const std::byte* block = panel + (col + done) / shape.block_cols * shape.block_bytes;
     const uint64_t in_block = (col + done) % shape.block_cols;
@@ -243,7 +268,7 @@ void decode_panels(FormatId id, const std::byte* panels, Geometry g, uint64_t ro
       for (uint64_t b = 0; b < 4 && i + b < n; ++b) {
         const int code = static_cast<int>(step >> (8 * b) & 0xff) - f.offset;
         const float value = s.scale * static_cast<float>(code);
-        out[done + i + b] = f.scales == Scales::kQ4K ? value - s.low : value;
+        out[done + i + b] = has_low ? value - s.low : value;
       }
     }
   }

@@ -2,11 +2,12 @@
 //
 // Sixteen neighbouring rows are a panel; a vector lane is a row, so that a kernel needs no
 // transposition. Four columns are a *step*. A panel is block after block of 128 columns (256 for
-// gguf_q4_k and gguf_q6_k), each read from its first byte to its last, in lines of 64 bytes:
-//   scales  q4/q5/q6_g64, q8_g32, gguf_q4_0, gguf_q8_0: fp16 of row r and group g at 32·g + 2·r
-//           gguf_q4_k: the block's 12 bytes of 6-bit fields as words 0, 1, 2: word w of row r at
-//           64·w + 4·r; then d | dmin of row r as two fp16 at 192 + 4·r
-//           gguf_q6_k: 16 scales as words 0 … 3 at 64·w + 4·r, then d of row r at 256 + 2·r
+// gguf_q4_k, q5_k and q6_k), each read from its first byte to its last, in lines of 64 bytes:
+//   scales  q4/q5/q6_g64, q8_g32, gguf_q4_0, q5_0, q8_0: fp16 of row r and group g at 32·g + 2·r
+//           gguf_q4_1, q5_1: the same at 64·g + 2·r, the minimum with its sign turned at 64·g + 32
+//           + 2·r gguf_q4_k, q5_k: the block's 12 bytes of 6-bit fields as words 0, 1, 2: word w of
+//           row r at 64·w + 4·r; then d | dmin of row r as two fp16 at 192 + 4·r gguf_q6_k: 16
+//           scales as words 0 … 3 at 64·w + 4·r, then d of row r at 256 + 2·r
 //   codes   8 bits: a line a step; byte 4·r + b holds column b of row r. 4 bits: a line a pair of
 //           steps, the even one in the low half of the bytes, the odd one in the high half. 4 + n
 //           bits: a line with bits 4 and up of 8/n steps, those of step i at n·i, before the lines

@@ -11,9 +11,10 @@
 namespace flare::codec {
 namespace {
 
-const FormatId kPanelIds[] = {FormatId::kQ4G64,   FormatId::kQ5G64,    FormatId::kQ6G64,
-                              FormatId::kQ8G32,   FormatId::kGgufQ4_0, FormatId::kGgufQ8_0,
-                              FormatId::kGgufQ4K, FormatId::kGgufQ6K};
+const FormatId kPanelIds[] = {FormatId::kQ4G64,    FormatId::kQ5G64,    FormatId::kQ6G64,
+                              FormatId::kQ8G32,    FormatId::kGgufQ4_0, FormatId::kGgufQ8_0,
+                              FormatId::kGgufQ4K,  FormatId::kGgufQ6K,  FormatId::kGgufQ4_1,
+                              FormatId::kGgufQ5_0, FormatId::kGgufQ5_1, FormatId::kGgufQ5K};
 
 // Random legal bytes: encoded numbers, or blocks whose fp16 fields are made finite.
 ByteVector random_object(const Format& f, Geometry g, uint64_t seed) {
@@ -30,8 +31,8 @@ ByteVector random_object(const Format& f, Geometry g, uint64_t seed) {
 }
 
 Geometry small_geometry(FormatId id, uint64_t rows) {
-  const bool is_super = id == FormatId::kGgufQ4K || id == FormatId::kGgufQ6K;
-  const bool is_block = id == FormatId::kGgufQ4_0 || id == FormatId::kGgufQ8_0;
+  const bool is_super = format(id).group == 256;
+  const bool is_block = format(id).layout == LayoutId::kGgufBlocks;
   return {rows, is_super ? 512u : is_block ? 160u : 200u};
 }
 

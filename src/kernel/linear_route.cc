@@ -29,7 +29,11 @@ constexpr Route kRoutes[] = {
     {codec::FormatId::kQ8G32, {kGeneric, kFloats, kPanels, kPanels}},
     {codec::FormatId::kGgufQ4_0, {kGeneric, kFloats, kPanels, kPanels}},
     {codec::FormatId::kGgufQ8_0, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kGgufQ4_1, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kGgufQ5_0, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kGgufQ5_1, {kGeneric, kFloats, kPanels, kPanels}},
     {codec::FormatId::kGgufQ4K, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kGgufQ5K, {kGeneric, kFloats, kPanels, kPanels}},
     {codec::FormatId::kGgufQ6K, {kGeneric, kFloats, kPanels, kPanels}},
 };
 static_assert(static_cast<int>(graph::Policy::kExact) == 0);

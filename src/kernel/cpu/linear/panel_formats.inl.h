@@ -47,11 +47,31 @@ using PanelQ6G64 = HalfScaled<64, 4, 2, 5>;
 using PanelQ4G32 = HalfScaled<32, 4, 0, 3>;  // gguf_q4_0
 using PanelQ8G32 = HalfScaled<32, 8, 0, 7>;  // and gguf_q8_0
 
-struct PanelQ4K {
+using PanelQ5G32 = HalfScaled<32, 4, 1, 4>;  // gguf_q5_0
+
+template <int kHigh>
+struct HalfAndLow {  // gguf_q4_1, gguf_q5_1
+  static constexpr int kGroup = 32;
+  static constexpr int kBlockGroups = 4;
+  static constexpr int kLowBits = 4;
+  static constexpr int kHighBits = kHigh;
+  static constexpr int kOffsetBits = 0;
+  static constexpr bool kHasLow = true;
+  static void block_scales(const std::byte* at, int lane, F* scale, F* low) {
+    unrolled<0, kBlockGroups>([&](auto g) {
+      const auto* halves = reinterpret_cast<const uint16_t*>(at + 64 * g.value) + lane;
+      scale[g.value] = load_half(halves);
+      low[g.value] = load_half(halves + 16);
+    });
+  }
+};
+
+template <int kHigh>
+struct SixBits {  // gguf_q4_k, gguf_q5_k
   static constexpr int kGroup = 32;
   static constexpr int kBlockGroups = 8;
   static constexpr int kLowBits = 4;
-  static constexpr int kHighBits = 0;
+  static constexpr int kHighBits = kHigh;
   static constexpr int kOffsetBits = 0;
   static constexpr bool kHasLow = true;
   static void block_scales(const std::byte* at, int lane, F* scale, F* low) {
@@ -150,8 +170,16 @@ inline void with_format(codec::FormatId format, const Body& body) {
     case codec::FormatId::kQ8G32:
     case codec::FormatId::kGgufQ8_0:
       return body(PanelQ8G32{});
+    case codec::FormatId::kGgufQ4_1:
+      return body(HalfAndLow<0>{});
+    case codec::FormatId::kGgufQ5_0:
+      return body(PanelQ5G32{});
+    case codec::FormatId::kGgufQ5_1:
+      return body(HalfAndLow<1>{});
     case codec::FormatId::kGgufQ4K:
-      return body(PanelQ4K{});
+      return body(SixBits<0>{});
+    case codec::FormatId::kGgufQ5K:
+      return body(SixBits<1>{});
     case codec::FormatId::kGgufQ6K:
       return body(PanelQ6K{});
     default:

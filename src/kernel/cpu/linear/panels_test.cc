@@ -15,9 +15,10 @@ using codec::FormatId;
 using testing::Array;
 
 constexpr uint32_t kSeed = 20261130;
-const FormatId kFormats[] = {FormatId::kQ4G64,   FormatId::kQ5G64,    FormatId::kQ6G64,
-                             FormatId::kQ8G32,   FormatId::kGgufQ4_0, FormatId::kGgufQ8_0,
-                             FormatId::kGgufQ4K, FormatId::kGgufQ6K};
+const FormatId kFormats[] = {FormatId::kQ4G64,    FormatId::kQ5G64,    FormatId::kQ6G64,
+                             FormatId::kQ8G32,    FormatId::kGgufQ4_0, FormatId::kGgufQ8_0,
+                             FormatId::kGgufQ4K,  FormatId::kGgufQ6K,  FormatId::kGgufQ4_1,
+                             FormatId::kGgufQ5_0, FormatId::kGgufQ5_1, FormatId::kGgufQ5K};
 
 // Columns that share a scale of x̂.
 int64_t group_of(FormatId id) {
@@ -62,8 +63,10 @@ std::vector<std::byte> random_object(const codec::Format& f, codec::Geometry g,
   for (std::byte& b : object) b = static_cast<std::byte>(random());
   const auto block = static_cast<uint64_t>(f.bits_per_weight * f.group / 8);
   const bool is_last = f.id == FormatId::kGgufQ6K;
+  const bool has_low = f.id == FormatId::kGgufQ4_1 || f.id == FormatId::kGgufQ5_1 ||
+                       f.id == FormatId::kGgufQ4K || f.id == FormatId::kGgufQ5K;
   for (uint64_t at = 0; at < object.size(); at += block)
-    for (const uint64_t half : {is_last ? block - 1 : 1, f.id == FormatId::kGgufQ4K ? 3 : block})
+    for (const uint64_t half : {is_last ? block - 1 : 1, has_low ? 3 : block})
       if (half < block) object[at + half] = std::byte{0x24};  // positive, 2^-6 … 2^-5
   return object;
 }
@@ -77,8 +80,9 @@ struct Parent {
     panels.resize(codec::panels_bytes(id, g));
     codec::pack_panels(id, object.data(), g, 0, codec::n_panels(g.rows), panels.data());
     // |step·code| + |low| where a format takes a minimum off: as if it were added.
-    if (id == FormatId::kGgufQ4K)
-      for (size_t at = 3; at < object.size(); at += 144) object[at] ^= std::byte{0x80};
+    if (id == FormatId::kGgufQ4K || id == FormatId::kGgufQ5K)
+      for (size_t at = 3; at < object.size(); at += id == FormatId::kGgufQ4K ? 144 : 176)
+        object[at] ^= std::byte{0x80};
     sizes.resize(g.rows * g.cols);
     for (uint64_t r = 0; r < g.rows; ++r)
       f.decode(object.data(), g, r, 0, g.cols, sizes.data() + r * g.cols);
