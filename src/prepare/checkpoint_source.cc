@@ -114,7 +114,8 @@ bool CheckpointSource::in_place(const Entry& entry) const {
                         keeps_source_columns(parameter, codec::format(entry.choice.format));
   return parameter.transform == Transform::kNone && in_order &&
          std::ranges::all_of(parameter.pieces, [&](const Piece& piece) {
-           return direct_format_of(piece.tensor->dtype) == entry.choice.format;
+           return piece.encoded == nullptr &&
+                  direct_format_of(piece.tensor->dtype) == entry.choice.format;
          });
 }
 
@@ -138,7 +139,9 @@ void CheckpointSource::fill(Encoded& encoded) {
   const codec::Geometry geometry = geometry_of(parameter);
   const codec::Planes planes = format.planes(geometry);  // the gaps between them stay zero
   constexpr uint64_t kBlockValues = uint64_t{1} << 21;
-  const uint64_t block = std::max<uint64_t>(1, kBlockValues / std::max<uint64_t>(1, geometry.cols));
+  const uint64_t step = row_step(format);
+  const uint64_t block =
+      std::max<uint64_t>(1, kBlockValues / std::max<uint64_t>(1, geometry.cols) / step) * step;
   for (uint64_t row = 0; row < geometry.rows; row += block) {
     const uint64_t end = std::min(row + block, geometry.rows);
     PlaneRows rows;
@@ -148,7 +151,9 @@ void CheckpointSource::fill(Encoded& encoded) {
     encode_rows(parameter, format, row, end - row, rows, team_);
     release_rows(checkpoint_, parameter, row, end);
   }
-  for (const Piece& piece : parameter.pieces) checkpoint_.release(*piece.tensor);
+  const std::vector<std::byte> tail = tail_of(parameter, format);
+  std::ranges::copy(tail, encoded.memory.data() + planes.total_bytes - tail.size());
+  release_sources(checkpoint_, parameter);
   encoded.filled = true;
 }
 

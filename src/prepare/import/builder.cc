@@ -20,10 +20,17 @@ ImportedParameter& ComponentBuilder::plain(std::string name, std::string_view so
   return parameter;
 }
 
+ImportedParameter& ComponentBuilder::encoded(std::string name, codec::Shape shape, Piece piece) {
+  ImportedParameter& parameter = add(std::move(name), std::move(shape));
+  parameter.pieces.push_back(std::move(piece));
+  return parameter;
+}
+
 ImportedParameter& ComponentBuilder::projection(std::string name, std::string input,
                                                 std::string_view source, uint64_t out,
                                                 uint64_t in) {
-  ImportedParameter& parameter = plain(std::move(name), source, {out, in});
+  Piece weight = tensors_.weight(source, {out, in});
+  ImportedParameter& parameter = encoded(std::move(name), {out, in}, std::move(weight));
   parameter.kind = ParameterKind::kProjection;
   parameter.inputs.push_back(std::move(input));
   return parameter;
@@ -32,10 +39,10 @@ ImportedParameter& ComponentBuilder::projection(std::string name, std::string in
 ImportedParameter& ComponentBuilder::row_projection(std::string name, std::string input,
                                                     std::string_view source, uint64_t source_rows,
                                                     uint64_t in, const std::vector<Rows>& rows) {
-  const checkpoint::Tensor& tensor = tensors_.take(source, {source_rows, in});
+  const Piece all = tensors_.weight(source, {source_rows, in});
   ImportedParameter& parameter = add(std::move(name), {0, in});
   for (const Rows& range : rows) {
-    parameter.pieces.push_back({&tensor, range.begin, range.end});
+    parameter.pieces.push_back({all.tensor, range.begin, range.end, all.encoded});
     parameter.shape[0] += range.end - range.begin;
   }
   parameter.kind = ParameterKind::kProjection;
@@ -66,11 +73,15 @@ bool ComponentBuilder::embedding_head_norm(std::string_view prefix, uint64_t voc
                                            std::vector<std::string>& notes) {
   constexpr std::string_view head_source = "lm_head.weight";
   const std::string embedding = fmt::format("{}embed_tokens.weight", prefix);
-  plain("text/token_embedding", embedding, {vocabulary, hidden}).kind = ParameterKind::kEmbedding;
+  encoded("text/token_embedding", {vocabulary, hidden},
+          tensors_.weight(embedding, {vocabulary, hidden}, false))
+      .kind = ParameterKind::kEmbedding;
   const bool tied = !tensors_.has(head_source);
-  ImportedParameter& head = projection("text/output_head", "text/final_hidden",
-                                       tied ? embedding : head_source, vocabulary, hidden);
+  ImportedParameter& head =
+      encoded("text/output_head", {vocabulary, hidden},
+              tensors_.weight(tied ? embedding : head_source, {vocabulary, hidden}, !tied));
   head.kind = ParameterKind::kHead;
+  head.inputs.push_back("text/final_hidden");
   if (tied) head.tied_to = "text/token_embedding";
   if (tied && !tie_flag)
     notes.push_back("tie_word_embeddings is false but lm_head.weight is absent: the head is tied");

@@ -18,11 +18,13 @@ class ComponentBuilder {
 
   // The whole source tensor, same shape.
   ImportedParameter& plain(std::string name, std::string_view source, codec::Shape shape);
+  // All rows of a weight that TensorPool::weight or an EncodedSource gives.
+  ImportedParameter& encoded(std::string name, codec::Shape shape, Piece piece);
   // A projection [out,in] that is a whole source tensor.
   ImportedParameter& projection(std::string name, std::string input, std::string_view source,
                                 uint64_t out, uint64_t in);
   // The source tensor has this shape; for callers that list its rows before they bind them.
-  void check(std::string_view source, const codec::Shape& shape) { tensors_.take(source, shape); }
+  void check(std::string_view source, const codec::Shape& shape) { tensors_.weight(source, shape); }
   // A projection made of row ranges of one source tensor [source_rows, in].
   struct Rows {
     uint64_t begin, end;

@@ -24,6 +24,9 @@ constexpr std::string_view kNeutralKeys[] = {
     "processor_class",
     "unsloth_fixed",
     "unsloth_version",
+    // Read by read_quantisation.
+    "quantization_config",
+    "compression_config",
     // Training and execution settings.
     "attention_dropout",
     "hidden_dropout",

@@ -79,13 +79,11 @@ ImportedModel import_checkpoint(const checkpoint::Checkpoint& checkpoint) {
     throw Error(Code::kBinding, "{} is {}, expected an object", where, config.kind_name());
   const std::string name = architecture_name(config, where);
   const Architecture& architecture = find_architecture(name, where);
-  for (const char* key : {"quantization_config", "compression_config"})
-    if (const Json* value = config.find(key); value != nullptr && !value->is_null())
-      throw Error(Code::kSupport, "{}: '{}' is present, only unquantised checkpoints are supported",
-                  where, key);
-  TensorPool tensors(checkpoint);
+  const std::unique_ptr<Quantisation> quantisation = read_quantisation(checkpoint);
+  TensorPool tensors(checkpoint, quantisation.get());
   ImportedModel model;
   architecture.import(name, config, where, tensors, model);
+  tensors.skip_unused(model.notes);
   tensors.finish(name);
   return model;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,14 +11,17 @@
 #include "base/json/json.h"
 #include "checkpoint/safetensors.h"
 #include "codec/format.h"
+#include "prepare/import/encoded_source.h"
 
 namespace flare::prepare {
 
-// Rows [row_begin, row_end) of a source tensor seen as codec::geometry_of(shape).
+// Rows [row_begin, row_end) of a source tensor seen as codec::geometry_of(shape), or of a weight
+// that is no plain tensor.
 struct Piece {
-  const checkpoint::Tensor* tensor = nullptr;
+  const checkpoint::Tensor* tensor = nullptr;  // of an encoded weight: its codes
   uint64_t row_begin = 0;
   uint64_t row_end = 0;
+  std::shared_ptr<const EncodedSource> encoded = nullptr;  // null: a plain tensor
 };
 
 // Columns [begin, end) of a source tensor.

@@ -1,6 +1,8 @@
 // The accounting of a checkpoint's tensors.
 #include "prepare/import/tensor_pool.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "prepare/import/gguf.h"
 
@@ -17,6 +19,15 @@ codec::Shape squeezed(codec::Shape shape) {
   return shape;
 }
 
+constexpr std::string_view kWeight = ".weight";
+
+[[noreturn]] void missing(const checkpoint::Checkpoint& checkpoint, std::string_view name,
+                          const std::string& shape) {
+  const checkpoint::GgufFile* gguf = checkpoint.gguf();
+  throw Error(Code::kBinding, "{}: tensor '{}' is missing, expected shape {}",
+              (gguf != nullptr ? gguf->path() : checkpoint.folder()).string(), name, shape);
+}
+
 }  // namespace
 
 std::string shape_text(const codec::Shape& shape) {
@@ -25,8 +36,8 @@ std::string shape_text(const codec::Shape& shape) {
   return out + "]";
 }
 
-TensorPool::TensorPool(const checkpoint::Checkpoint& checkpoint)
-    : checkpoint_(checkpoint), taken_(checkpoint.tensors().size()) {}
+TensorPool::TensorPool(const checkpoint::Checkpoint& checkpoint, const Quantisation* quantisation)
+    : checkpoint_(checkpoint), quantisation_(quantisation), taken_(checkpoint.tensors().size()) {}
 
 std::string TensorPool::stored_name(std::string_view name) const {
   return checkpoint_.gguf() != nullptr ? gguf_tensor_name(name, checkpoint_) : std::string(name);
@@ -40,25 +51,90 @@ size_t TensorPool::index_of(const checkpoint::Tensor& tensor) const {
   return static_cast<size_t>(&tensor - checkpoint_.tensors().data());
 }
 
+bool TensorPool::has(std::string_view name) const {
+  if (find(name) != nullptr) return true;
+  if (quantisation_ == nullptr || !name.ends_with(kWeight)) return false;
+  const std::string_view module = name.substr(0, name.size() - kWeight.size());
+  const Scheme* scheme = quantisation_->scheme_of(module, true);
+  return scheme != nullptr && scheme->stores(*this, module);
+}
+
+std::string TensorPool::place(const checkpoint::Tensor& tensor) const {
+  return fmt::format("{}: tensor '{}'", checkpoint_.mapping(tensor).path().string(), tensor.name);
+}
+
 const checkpoint::Tensor& TensorPool::take(std::string_view name, const codec::Shape& shape) {
   const std::string stored = stored_name(name);
   const checkpoint::Tensor* tensor = checkpoint_.find(stored);
-  const checkpoint::GgufFile* gguf = checkpoint_.gguf();
-  if (tensor == nullptr)
-    throw Error(Code::kBinding, "{}: tensor '{}' is missing, expected shape {}",
-                (gguf != nullptr ? gguf->path() : checkpoint_.folder()).string(), stored,
-                shape_text(shape));
-  const std::string file = checkpoint_.mapping(*tensor).path().string();
-  const bool fits =
-      gguf != nullptr ? squeezed(tensor->shape) == squeezed(shape) : tensor->shape == shape;
-  if (!fits)
-    throw Error(Code::kBinding, "{}: tensor '{}' has shape {}, expected {}", file, stored,
-                shape_text(tensor->shape), shape_text(shape));
+  if (tensor == nullptr) missing(checkpoint_, stored, shape_text(shape));
+  check_shape(*tensor, {codec::Shape(shape)});
   if (!is_real(tensor->dtype))
-    throw Error(Code::kSupport, "{}: tensor '{}' is {}, expected BF16, F16, F32 or F64", file,
-                stored, checkpoint::dtype_name(tensor->dtype));
+    throw Error(Code::kSupport, "{} is {}, expected BF16, F16, F32 or F64", place(*tensor),
+                checkpoint::dtype_name(tensor->dtype));
   taken_[index_of(*tensor)] = true;
   return *tensor;
+}
+
+Piece TensorPool::weight(std::string_view name, const codec::Shape& shape, bool linear) {
+  if (const auto known = encoded_.find(name); known != encoded_.end()) {
+    const codec::Geometry& geometry = known->second->facts().geometry;
+    if (geometry != codec::geometry_of(shape))
+      throw Error(Code::kBinding, "weight '{}' has shape {}, expected {}", name,
+                  shape_text({geometry.rows, geometry.cols}), shape_text(shape));
+    return {known->second->facts().tensors.front(), 0, geometry.rows, known->second};
+  }
+  const Scheme* scheme = nullptr;
+  if (quantisation_ != nullptr && name.ends_with(kWeight) && shape.size() == 2) {
+    const std::string_view module = name.substr(0, name.size() - kWeight.size());
+    scheme = quantisation_->scheme_of(module, linear);
+    if (scheme != nullptr && scheme->stores(*this, module)) {
+      const auto encoded = scheme->open(*this, module, shape);
+      encoded_.emplace(name, encoded);
+      return {encoded->facts().tensors.front(), 0, shape[0], encoded};
+    }
+    if (scheme != nullptr && linear) plain_.emplace_back(module);
+  }
+  const checkpoint::Tensor& tensor = take(name, shape);
+  return {&tensor, 0, codec::geometry_of(shape).rows};
+}
+
+const checkpoint::Tensor* TensorPool::find_stored(std::string_view name) const {
+  return checkpoint_.find(name);
+}
+
+void TensorPool::check_shape(const checkpoint::Tensor& tensor,
+                             const std::vector<codec::Shape>& shapes) const {
+  const bool gguf = checkpoint_.gguf() != nullptr;
+  std::string expected;
+  for (const codec::Shape& shape : shapes) {
+    if (gguf ? squeezed(tensor.shape) == squeezed(shape) : tensor.shape == shape) return;
+    expected += (expected.empty() ? "" : " or ") + shape_text(shape);
+  }
+  throw Error(Code::kBinding, "{} has shape {}, expected {}", place(tensor),
+              shape_text(tensor.shape), expected);
+}
+
+const checkpoint::Tensor& TensorPool::take_stored(std::string_view name,
+                                                  const std::vector<checkpoint::DType>& types,
+                                                  const std::vector<codec::Shape>& shapes) {
+  const checkpoint::Tensor* tensor = checkpoint_.find(name);
+  if (tensor == nullptr) missing(checkpoint_, name, shape_text(shapes.front()));
+  if (std::ranges::find(types, tensor->dtype) == types.end()) {
+    std::string expected;
+    for (const checkpoint::DType type : types)
+      expected += (expected.empty() ? "" : " or ") + std::string(checkpoint::dtype_name(type));
+    throw Error(Code::kSupport, "{} is {}, expected {}", place(*tensor),
+                checkpoint::dtype_name(tensor->dtype), expected);
+  }
+  check_shape(*tensor, shapes);
+  taken_[index_of(*tensor)] = true;
+  return *tensor;
+}
+
+void TensorPool::take_unused(std::string_view name, const std::vector<checkpoint::DType>& types,
+                             const std::vector<codec::Shape>& shapes, std::string_view what) {
+  take_stored(name, types, shapes);
+  ++unused_[what];
 }
 
 void TensorPool::skip_component(std::string_view component, std::string_view prefix,
@@ -77,6 +153,24 @@ void TensorPool::skip_component(std::string_view component, std::string_view pre
 void TensorPool::skip_derived(std::string_view suffix) {
   for (const checkpoint::Tensor& tensor : checkpoint_.tensors())
     if (tensor.name.ends_with(suffix)) taken_[index_of(tensor)] = true;
+}
+
+void TensorPool::skip_unused(std::vector<std::string>& notes) {
+  if (quantisation_ == nullptr) return;
+  for (const Quantisation::Unused& unused : quantisation_->unused())
+    for (const checkpoint::Tensor& tensor : checkpoint_.tensors()) {
+      const size_t i = index_of(tensor);
+      if (taken_[i] || !tensor.name.ends_with(unused.suffix)) continue;
+      taken_[i] = true;
+      ++unused_[unused.what];
+    }
+  for (const auto& [what, count] : unused_)
+    notes.push_back(fmt::format("{} tensors with {} are not used", count, what));
+  if (!plain_.empty())
+    notes.push_back(
+        fmt::format("{} weights that the quantisation config covers are stored unquantised, the "
+                    "first is {}",
+                    plain_.size(), plain_.front()));
 }
 
 void TensorPool::finish(std::string_view architecture) const {

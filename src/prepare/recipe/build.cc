@@ -10,6 +10,7 @@
 #include "prepare/checkpoint_source.h"
 #include "prepare/import/import.h"
 #include "prepare/recipe/encode.h"
+#include "prepare/recipe/encoded_notes.h"
 #include "prepare/recipe/plan.h"
 
 namespace flare::prepare {
@@ -92,6 +93,12 @@ class ParentEncoder {
       row += geometry_of(*member).rows;
     }
     write_gaps(parent.geometry);
+    // Members of a parent with a tail agree in it (plan.cc).
+    const std::vector<std::byte> tail = tail_of(*parent.members.front(), *format_);
+    FLARE_ASSERT(planes_end_ + tail.size() == planes_.total_bytes);
+    if (tail.empty()) return;
+    writer_.write(offset_ + planes_end_, tail);
+    progress_.advance(tail.size());
   }
 
  private:
@@ -100,14 +107,15 @@ class ParentEncoder {
     uint64_t encoded_row_bytes = 0;
     for (int p = 0; p < planes_.count; ++p) encoded_row_bytes += planes_.plane[p].row_bytes;
     const uint64_t row_bytes = std::max(encoded_row_bytes, geometry.cols * sizeof(float));
-    const uint64_t block = std::max<uint64_t>(1, kBlockBytes / row_bytes);
+    const uint64_t step = row_step(*format_);
+    const uint64_t block = std::max<uint64_t>(1, kBlockBytes / row_bytes / step) * step;
     for (uint64_t row = 0; row < geometry.rows; row += block) {
       if (options_.check_stop) options_.check_stop();
       const uint64_t n = std::min(block, geometry.rows - row);
       write_block(member, row, n, parent_row + row);
       release_rows(checkpoint_, member, row, row + n);
     }
-    for (const Piece& piece : member.pieces) checkpoint_.release(*piece.tensor);
+    release_sources(checkpoint_, member);
   }
 
   void write_block(const ImportedParameter& member, uint64_t row, uint64_t n, uint64_t parent_row) {
@@ -135,7 +143,7 @@ class ParentEncoder {
       }
       end = plane.offset + plane.row_bytes * geometry.rows;
     }
-    FLARE_ASSERT(end == planes_.total_bytes);
+    planes_end_ = end;
   }
 
   const checkpoint::Checkpoint& checkpoint_;
@@ -145,6 +153,7 @@ class ParentEncoder {
   Team team_;
   const codec::Format* format_ = nullptr;
   codec::Planes planes_;
+  uint64_t planes_end_ = 0;
   uint64_t offset_ = 0;
   std::vector<std::byte> buffers_[codec::kMaxPlanes];
 };
@@ -177,6 +186,7 @@ BuildReport report_of(const ImportedModel& model, const Recipe& recipe, const Ar
   for (const TextResource& resource : plan.resources) report.resources.push_back(resource.role);
   report.skipped = model.skipped;
   report.notes = model.notes;
+  for (std::string& note : encoded_notes(model, recipe)) report.notes.push_back(std::move(note));
   if (plan.resources.empty())
     report.notes.emplace_back("no tokenizer files in the source: the model takes token ids only");
   return report;

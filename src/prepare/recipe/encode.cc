@@ -58,11 +58,10 @@ void widen(DType dtype, const std::byte* from, uint64_t n, float* out) {
   }
 }
 
-// Calls body(tensor bytes of the first row, tensor, n) for each run of rows [row, row+n_rows) that
-// lies in one piece. Not for transposed parameters.
+// Calls body(piece, first row of its source, n) for each run of rows [row, row+n_rows) that lies in
+// one piece. Not for transposed parameters.
 template <typename Body>
 void for_each_run(const ImportedParameter& parameter, uint64_t row, uint64_t n_rows, Body body) {
-  const uint64_t cols = geometry_of(parameter).cols;
   for (const Piece& piece : parameter.pieces) {
     const uint64_t rows = piece.row_end - piece.row_begin;
     if (row >= rows) {
@@ -71,8 +70,7 @@ void for_each_run(const ImportedParameter& parameter, uint64_t row, uint64_t n_r
     }
     const uint64_t n = std::min(n_rows, rows - row);
     if (n == 0) return;
-    const uint64_t row_bytes = column_bytes(*piece.tensor, cols);
-    body(piece.tensor->bytes.data() + (piece.row_begin + row) * row_bytes, *piece.tensor, n);
+    body(piece, piece.row_begin + row, n);
     n_rows -= n;
     row = 0;
   }
@@ -111,26 +109,39 @@ void copy_rows(const ImportedParameter& parameter, bool in_source_order, uint64_
     return;
   }
   const uint64_t cols = geometry_of(parameter).cols;
-  for_each_run(parameter, row, n_rows,
-               [&](const std::byte* from, const checkpoint::Tensor& tensor, uint64_t n) {
-                 const uint64_t row_bytes = column_bytes(tensor, cols);
-                 if (in_source_order) {
-                   std::memcpy(out, from, n * row_bytes);
-                   out += n * row_bytes;
-                   return;
-                 }
-                 for (uint64_t r = 0; r < n; ++r, from += row_bytes)
-                   for (const Columns& range : parameter.columns) {
-                     const uint64_t bytes = column_bytes(tensor, range.end - range.begin);
-                     std::memcpy(out, from + column_bytes(tensor, range.begin), bytes);
-                     out += bytes;
-                   }
-               });
+  for_each_run(parameter, row, n_rows, [&](const Piece& piece, uint64_t first, uint64_t n) {
+    const checkpoint::Tensor& tensor = *piece.tensor;
+    const uint64_t row_bytes = column_bytes(tensor, cols);
+    const std::byte* from = tensor.bytes.data() + first * row_bytes;
+    if (in_source_order) {
+      std::memcpy(out, from, n * row_bytes);
+      out += n * row_bytes;
+      return;
+    }
+    for (uint64_t r = 0; r < n; ++r, from += row_bytes)
+      for (const Columns& range : parameter.columns) {
+        const uint64_t bytes = column_bytes(tensor, range.end - range.begin);
+        std::memcpy(out, from + column_bytes(tensor, range.begin), bytes);
+        out += bytes;
+      }
+  });
 }
 
-// n rows of `cols` columns as numbers.
-void widen_rows(const checkpoint::Tensor& tensor, const std::byte* from, uint64_t n, uint64_t cols,
-                float* out) {
+// The same of encoded weights. A tile of rows that two pieces share comes to pass in no checkpoint
+// seen, and kept_format refuses it.
+void copy_encoded_rows(const ImportedParameter& parameter, const codec::Planes& planes,
+                       uint64_t row, uint64_t n_rows, PlaneRows dst) {
+  for_each_run(parameter, row, n_rows, [&](const Piece& piece, uint64_t first, uint64_t n) {
+    piece.encoded->copy_rows(first, n, dst);
+    for (int p = 0; p < planes.count; ++p) dst.plane[p] += n * planes.plane[p].row_bytes;
+  });
+}
+
+// Rows [first, first + n) of `cols` columns as numbers.
+void widen_rows(const Piece& piece, uint64_t first, uint64_t n, uint64_t cols, float* out) {
+  if (piece.encoded != nullptr) return piece.encoded->read_rows(first, n, out);
+  const checkpoint::Tensor& tensor = *piece.tensor;
+  const std::byte* from = tensor.bytes.data() + first * column_bytes(tensor, cols);
   if (!has_blocks(tensor)) return widen(tensor.dtype, from, n * cols, out);
   const codec::Format& format = codec::format(*direct_format_of(tensor.dtype));
   for (uint64_t r = 0; r < n; ++r) format.decode(from, {n, cols}, r, 0, cols, out + r * cols);
@@ -153,11 +164,34 @@ void transform_values(Transform transform, uint64_t n, float* values) {
       values[i] = static_cast<float>(std::log(-static_cast<double>(values[i])));
 }
 
+bool is_encoded(const ImportedParameter& parameter) {
+  return std::ranges::any_of(parameter.pieces,
+                             [](const Piece& piece) { return piece.encoded != nullptr; });
+}
+
 // Every piece already holds words of this format.
 bool same_words(const ImportedParameter& parameter, const codec::Format& format) {
-  if (changes_values(parameter.transform)) return false;
+  return kept_format(parameter) == format.id;
+}
+
+bool holds(const codec::Format& format, const codec::Geometry& geometry) {
+  try {
+    format.planes(geometry);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// What keeping needs besides a format: every tile of rows within one piece, the same order of
+// columns and the same divisor everywhere.
+bool goes_together(const ImportedParameter& parameter, const codec::Format& format) {
+  const EncodedFacts& first = parameter.pieces.front().encoded->facts();
+  const uint64_t step = row_step(format);
   return std::ranges::all_of(parameter.pieces, [&](const Piece& piece) {
-    return direct_format_of(piece.tensor->dtype) == format.id;
+    const EncodedFacts& facts = piece.encoded->facts();
+    return (piece.row_end - piece.row_begin) % step == 0 && facts.divisor == first.divisor &&
+           facts.input_columns == first.input_columns;
   });
 }
 
@@ -175,13 +209,63 @@ void read_rows(const ImportedParameter& parameter, uint64_t row, uint64_t n_rows
     return;
   }
   const uint64_t cols = geometry_of(parameter).cols;
-  for_each_run(parameter, row, n_rows,
-               [&](const std::byte* from, const checkpoint::Tensor& tensor, uint64_t n) {
-                 widen_rows(tensor, from, n, cols, out);
-                 if (!parameter.columns.empty()) reorder_columns(parameter, n, cols, out);
-                 transform_values(parameter.transform, n * cols, out);
-                 out += n * cols;
-               });
+  for_each_run(parameter, row, n_rows, [&](const Piece& piece, uint64_t first, uint64_t n) {
+    widen_rows(piece, first, n, cols, out);
+    if (!parameter.columns.empty()) reorder_columns(parameter, n, cols, out);
+    transform_values(parameter.transform, n * cols, out);
+    out += n * cols;
+  });
+}
+
+std::optional<codec::FormatId> kept_format(const ImportedParameter& parameter) {
+  if (changes_values(parameter.transform)) return std::nullopt;
+  const auto format_of = [](const Piece& piece) {
+    return piece.encoded != nullptr ? piece.encoded->facts().format
+                                    : direct_format_of(piece.tensor->dtype);
+  };
+  const auto first = format_of(parameter.pieces.front());
+  if (!first) return std::nullopt;
+  const bool encoded = is_encoded(parameter);
+  for (const Piece& piece : parameter.pieces)
+    if (format_of(piece) != first || (piece.encoded != nullptr) != encoded) return std::nullopt;
+  if (!encoded) return first;
+  const codec::Format& format = codec::format(*first);
+  if (!parameter.columns.empty() || parameter.transform != Transform::kNone ||
+      !goes_together(parameter, format) || !holds(format, geometry_of(parameter)))
+    return std::nullopt;
+  return first;
+}
+
+uint64_t row_step(const codec::Format& format) {
+  constexpr uint64_t kScaleTile = 128;  // §7.3
+  return format.layout == codec::LayoutId::kBlockScale ? kScaleTile : 1;
+}
+
+std::optional<float> weight_divisor(const ImportedParameter& parameter,
+                                    const codec::Format& format) {
+  if (!is_encoded(parameter) || !same_words(parameter, format)) return std::nullopt;
+  return parameter.pieces.front().encoded->facts().divisor;
+}
+
+std::vector<std::byte> tail_of(const ImportedParameter& parameter, const codec::Format& format) {
+  const std::optional<float> divisor = weight_divisor(parameter, format);
+  std::vector<std::byte> tail;
+  if (!divisor) return tail;
+  tail.resize(sizeof(float));
+  store_le(tail.data(), *divisor);
+  return tail;
+}
+
+std::optional<float> activation_divisor(const ImportedParameter& parameter,
+                                        const codec::Format& format) {
+  if (!is_encoded(parameter) || !same_words(parameter, format)) return std::nullopt;
+  std::optional<float> least;
+  for (const Piece& piece : parameter.pieces) {
+    const EncodedFacts& facts = piece.encoded->facts();
+    if (facts.policy != graph::Policy::kAllowA4 || !facts.activation_divisor) return std::nullopt;
+    least = std::min(least.value_or(*facts.activation_divisor), *facts.activation_divisor);
+  }
+  return least;
 }
 
 bool keeps_source_columns(const ImportedParameter& parameter, const codec::Format& format) {
@@ -193,6 +277,9 @@ bool keeps_source_columns(const ImportedParameter& parameter, const codec::Forma
 
 std::vector<int32_t> input_columns(const ImportedParameter& parameter,
                                    const codec::Format& format) {
+  if (is_encoded(parameter))
+    return same_words(parameter, format) ? parameter.pieces.front().encoded->facts().input_columns
+                                         : std::vector<int32_t>{};
   if (!keeps_source_columns(parameter, format)) return {};
   std::vector<int32_t> columns(geometry_of(parameter).cols);
   int32_t at = 0;
@@ -205,41 +292,62 @@ void encode_rows(const ImportedParameter& parameter, const codec::Format& format
   const codec::Geometry geometry = geometry_of(parameter);
   const codec::Planes planes = format.planes(geometry);
   const bool copy = same_words(parameter, format);
+  const bool encoded = is_encoded(parameter);
   const bool in_source_order = parameter.columns.empty() || keeps_source_columns(parameter, format);
-  const uint64_t at_once = std::max<uint64_t>(1, kValuesAtOnce / geometry.cols);
-  team.for_range(static_cast<int64_t>(n_rows), 1, [&](int64_t begin, int64_t end) {
-    std::vector<float> values;
-    for (auto r = static_cast<uint64_t>(begin); r < static_cast<uint64_t>(end); r += at_once) {
-      const uint64_t n = std::min(at_once, static_cast<uint64_t>(end) - r);
-      std::byte* to[codec::kMaxPlanes] = {};
-      for (int p = 0; p < planes.count; ++p) to[p] = dst.plane[p] + r * planes.plane[p].row_bytes;
-      try {
-        if (copy) {
-          copy_rows(parameter, in_source_order, row + r, n, to[0]);
-          // Words of direct formats are all legal; blocks come with scales.
-          if (format.quantised) format.validate(to[0], {n, geometry.cols}, 0, n);
-          continue;
+  const uint64_t step = row_step(format);
+  const uint64_t at_once = std::max<uint64_t>(1, kValuesAtOnce / geometry.cols / step) * step;
+  team.for_range(
+      static_cast<int64_t>(n_rows), static_cast<int64_t>(step), [&](int64_t begin, int64_t end) {
+        std::vector<float> values;
+        for (auto r = static_cast<uint64_t>(begin); r < static_cast<uint64_t>(end); r += at_once) {
+          const uint64_t n = std::min(at_once, static_cast<uint64_t>(end) - r);
+          std::byte* to[codec::kMaxPlanes] = {};
+          for (int p = 0; p < planes.count; ++p)
+            to[p] = dst.plane[p] + r * planes.plane[p].row_bytes;
+          try {
+            if (copy && encoded) {
+              PlaneRows at;
+              std::copy_n(to, codec::kMaxPlanes, at.plane);
+              copy_encoded_rows(parameter, planes, row + r, n, at);
+              continue;
+            }
+            if (copy) {
+              copy_rows(parameter, in_source_order, row + r, n, to[0]);
+              // Words of direct formats are all legal; blocks come with scales.
+              if (format.quantised) format.validate(to[0], {n, geometry.cols}, 0, n);
+              continue;
+            }
+            values.resize(n * geometry.cols);
+            read_rows(parameter, row + r, n, values.data());
+            format.encode(values.data(), n, geometry, to);
+          } catch (Error& error) {
+            error.add_context(fmt::format("parameter '{}' from row {}", parameter.name, row + r));
+            throw;
+          }
         }
-        values.resize(n * geometry.cols);
-        read_rows(parameter, row + r, n, values.data());
-        format.encode(values.data(), n, geometry, to);
-      } catch (Error& error) {
-        error.add_context(fmt::format("parameter '{}' from row {}", parameter.name, row + r));
-        throw;
-      }
-    }
-  });
+      });
 }
 
 void release_rows(const checkpoint::Checkpoint& checkpoint, const ImportedParameter& parameter,
                   uint64_t begin, uint64_t end) {
   if (parameter.transform == Transform::kTransposeTaps) return;  // rows are columns of the source
-  for_each_run(parameter, begin, end - begin,
-               [&](const std::byte* from, const checkpoint::Tensor& tensor, uint64_t n) {
-                 const uint64_t rows = codec::geometry_of(tensor.shape).rows;
-                 checkpoint.release(tensor, static_cast<uint64_t>(from - tensor.bytes.data()),
-                                    n * (tensor.bytes.size() / rows));
-               });
+  for_each_run(parameter, begin, end - begin, [&](const Piece& piece, uint64_t first, uint64_t n) {
+    // Whole rows of the codes are given back; where they have another shape, all at the end.
+    const uint64_t rows = codec::geometry_of(piece.tensor->shape).rows;
+    if (piece.encoded != nullptr && piece.encoded->facts().geometry.rows != rows) return;
+    const uint64_t row_bytes = piece.tensor->bytes.size() / rows;
+    checkpoint.release(*piece.tensor, first * row_bytes, n * row_bytes);
+  });
+}
+
+void release_sources(const checkpoint::Checkpoint& checkpoint, const ImportedParameter& parameter) {
+  for (const Piece& piece : parameter.pieces) {
+    if (piece.encoded == nullptr)
+      checkpoint.release(*piece.tensor);
+    else
+      for (const checkpoint::Tensor* tensor : piece.encoded->facts().tensors)
+        checkpoint.release(*tensor);
+  }
 }
 
 }  // namespace flare::prepare

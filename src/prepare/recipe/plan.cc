@@ -2,6 +2,7 @@
 #include "prepare/recipe/plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 
@@ -32,7 +33,7 @@ class Planner {
         if (parameter.tied_to.empty() && !placed_.contains(parameter.name))
           place({&parameter}, stored_shape(parameter));
     for (const ImportedComponent& component : model_.components)
-      for (const ImportedParameter& parameter : component.parameters) add_auxiliary(parameter);
+      for (const ImportedParameter& parameter : component.parameters) add_auxiliaries(parameter);
     artifact::place_objects(plan_.directory);
     for (const ImportedComponent& component : model_.components) add_component(component);
     plan_.directory.index();
@@ -75,8 +76,13 @@ class Planner {
     }
     codec::Shape shape = {0, members.front()->shape[1]};
     const codec::FormatId format = choices_.at(members.front()->name).format;
+    const auto divisor = [&](const ImportedParameter* member) {
+      return weight_divisor(*member, codec::format(format));
+    };
     for (const ImportedParameter* member : members) {
-      if (member->shape[1] != shape[1] || choices_.at(member->name).format != format) return;
+      if (member->shape[1] != shape[1] || choices_.at(member->name).format != format ||
+          divisor(member) != divisor(members.front()))
+        return;
       shape[0] = checked_add(shape[0], member->shape[0], "packed rows");
     }
     place(std::move(members), std::move(shape));
@@ -103,24 +109,47 @@ class Planner {
     plan_.parents.push_back(std::move(parent));
   }
 
-  // One object for all uses with the same columns (§14.6).
-  void add_auxiliary(const ImportedParameter& parameter) {
-    std::vector<int32_t> words =
-        input_columns(parameter, codec::format(choices_.at(parameter.name).format));
-    if (words.empty() || parameter.inputs.empty()) return;
-    auto same = std::ranges::find(plan_.auxiliaries, words, &AuxiliaryPlan::words);
-    if (same == plan_.auxiliaries.end()) {
-      const codec::Format& format = codec::format(codec::FormatId::kInt32);
-      artifact::Object object{.id = fmt::format("auxiliary/{:06}", plan_.auxiliaries.size()),
-                              .shape = {words.size()},
-                              .format = std::string(format.name),
-                              .layout = std::string(format.layout_name)};
-      object.bytes = codec::encoded_bytes(format, format.layout_name, object.shape, 1);
-      plan_.auxiliaries.push_back({plan_.directory.objects.size(), std::move(words)});
-      plan_.directory.objects.push_back(std::move(object));
-      same = std::prev(plan_.auxiliaries.end());
+  // One object for all uses with the same columns, one for each use's divisor (§14.6).
+  void add_auxiliaries(const ImportedParameter& parameter) {
+    const codec::Format& format = codec::format(choices_.at(parameter.name).format);
+    if (parameter.inputs.empty()) return;
+    if (std::vector<int32_t> words = input_columns(parameter, format); !words.empty()) {
+      auto same = std::ranges::find(plan_.auxiliaries, words, &AuxiliaryPlan::words);
+      const size_t object = same != plan_.auxiliaries.end()
+                                ? same->object
+                                : add_auxiliary(codec::FormatId::kInt32, {words.size()}, words);
+      input_columns_[parameter.name] = plan_.directory.objects[object].id;
     }
-    input_columns_[parameter.name] = plan_.directory.objects[same->object].id;
+    if (const auto divisor = parent_activation_divisor(parameter, format))
+      for (const std::string& input : parameter.inputs) {
+        const size_t object =
+            add_auxiliary(codec::FormatId::kFp32, {}, {std::bit_cast<int32_t>(*divisor)});
+        activation_divisors_[{parameter.name, input}] = plan_.directory.objects[object].id;
+      }
+  }
+
+  size_t add_auxiliary(codec::FormatId id, codec::Shape shape, std::vector<int32_t> words) {
+    const codec::Format& format = codec::format(id);
+    artifact::Object object{.id = fmt::format("auxiliary/{:06}", plan_.auxiliaries.size()),
+                            .shape = std::move(shape),
+                            .format = std::string(format.name),
+                            .layout = std::string(format.layout_name)};
+    object.bytes = codec::encoded_bytes(format, format.layout_name, object.shape, 1);
+    const size_t index = plan_.directory.objects.size();
+    plan_.auxiliaries.push_back({index, std::move(words)});
+    plan_.directory.objects.push_back(std::move(object));
+    return index;
+  }
+
+  // All uses of one parent get the least divisor of its members (§8.6).
+  std::optional<float> parent_activation_divisor(const ImportedParameter& parameter,
+                                                 const codec::Format& format) const {
+    const std::string& owner = parameter.tied_to.empty() ? parameter.name : parameter.tied_to;
+    std::optional<float> least = activation_divisor(parameter, format);
+    if (!least) return least;
+    for (const ImportedParameter* member : plan_.parents[placed_.at(owner).parent].members)
+      if (const auto other = activation_divisor(*member, format)) least = std::min(*least, *other);
+    return least;
   }
 
   artifact::Binding binding_of(const ImportedParameter& parameter) const {
@@ -150,6 +179,10 @@ class Planner {
         if (columns != input_columns_.end())
           use.auxiliaries.emplace_back("input_columns",
                                        artifact::Binding{.object = columns->second});
+        const auto divisor = activation_divisors_.find({parameter.name, input});
+        if (divisor != activation_divisors_.end())
+          use.auxiliaries.emplace_back("activation_input_divisor",
+                                       artifact::Binding{.object = divisor->second});
         plan_.directory.uses.push_back(std::move(use));
       }
     }
@@ -161,6 +194,7 @@ class Planner {
   std::map<std::string, FormatChoice> choices_;
   std::map<std::string, Placed> placed_;
   std::map<std::string, std::string> input_columns_;  // parameter → object of its uses' auxiliary
+  std::map<std::pair<std::string, std::string>, std::string> activation_divisors_;  // by use
   std::set<std::string> shared_;
 };
 

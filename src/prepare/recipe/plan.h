@@ -19,7 +19,7 @@ struct ParentPlan {
   std::vector<const ImportedParameter*> members;
 };
 
-// An auxiliary of uses, int32 words (§10.3).
+// An auxiliary of uses (§10.3): int32 words, or fp32 ones.
 struct AuxiliaryPlan {
   size_t object = 0;  // index into Directory::objects
   std::vector<int32_t> words;

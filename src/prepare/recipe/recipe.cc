@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "base/error.h"
+#include "prepare/recipe/encode.h"
 
 namespace flare::prepare {
 namespace {
@@ -80,6 +81,12 @@ std::optional<FormatId> direct_format_of(checkpoint::DType dtype) {
 
 FormatChoice choose_format(const Recipe& recipe, const ImportedComponent& component,
                            const ImportedParameter& parameter) {
+  if (recipe.keep && parameter.pieces.front().encoded != nullptr) {
+    const auto format = kept_format(parameter);
+    // What no format holds is decoded; the report says so (encoded_notes).
+    if (!format) return {FormatId::kBf16, graph::Policy::kA16Only};
+    return {*format, parameter.pieces.front().encoded->facts().policy};
+  }
   if (recipe.keep) {
     const checkpoint::Tensor& tensor = *parameter.pieces.front().tensor;
     const auto format = direct_format_of(tensor.dtype);

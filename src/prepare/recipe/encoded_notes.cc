@@ -1,0 +1,56 @@
+// Counting of encoded weights by what becomes of them.
+#include "prepare/recipe/encoded_notes.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "prepare/recipe/encode.h"
+
+namespace flare::prepare {
+namespace {
+
+// How far the values move where they are written anew. The direct formats are exact or round once.
+std::string_view loss_of(codec::FormatId format) {
+  if (format == codec::FormatId::kBf16) return ", each within a factor of 1 ± 2^-9";
+  if (format == codec::FormatId::kFp32) return ", without loss";
+  return "";
+}
+
+std::string outcome(const Recipe& recipe, const ImportedComponent& component,
+                    const ImportedParameter& parameter) {
+  const EncodedFacts& facts = parameter.pieces.front().encoded->facts();
+  const codec::Format& format = codec::format(choose_format(recipe, component, parameter).format);
+  if (kept_format(parameter) == format.id)
+    return fmt::format("{} are kept as {}{}", facts.scheme, format.name,
+                       facts.rounded.empty() ? "" : ": " + facts.rounded);
+  std::string why;
+  if (recipe.keep)
+    why = !facts.format
+              ? facts.unkept
+              : fmt::format("{} cannot hold their shape", codec::format(*facts.format).name);
+  return fmt::format("{} are decoded and written as {}{}{}", facts.scheme, format.name,
+                     loss_of(format.id), why.empty() ? "" : ": " + why);
+}
+
+}  // namespace
+
+std::vector<std::string> encoded_notes(const ImportedModel& model, const Recipe& recipe) {
+  std::vector<std::pair<std::string, uint64_t>> counts;
+  for (const ImportedComponent& component : model.components)
+    for (const ImportedParameter& parameter : component.parameters) {
+      if (parameter.pieces.front().encoded == nullptr || !parameter.tied_to.empty()) continue;
+      const std::string text = outcome(recipe, component, parameter);
+      auto found = counts.begin();
+      while (found != counts.end() && found->first != text) ++found;
+      if (found == counts.end())
+        counts.emplace_back(text, 1);
+      else
+        ++found->second;
+    }
+  std::vector<std::string> notes;
+  for (const auto& [text, count] : counts)
+    notes.push_back(fmt::format("{} weights of {}", count, text));
+  return notes;
+}
+
+}  // namespace flare::prepare
