@@ -2,6 +2,7 @@
 #include "prepare/artifact_source.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -10,7 +11,9 @@
 namespace flare::prepare {
 namespace {
 
-constexpr std::string_view kInputColumns = "input_columns";  // §10.3
+// §10.3. Activations are never quantised to nvfp4 here: its divisor is checked, and that is all.
+constexpr std::string_view kInputColumns = "input_columns";
+constexpr std::string_view kActivationDivisor = "activation_input_divisor";
 
 // The parts of a binding; the whole form is one part that covers its object.
 std::vector<artifact::Part> parts_of(const artifact::Binding& binding,
@@ -108,7 +111,7 @@ const artifact::Use& ArtifactSource::use(std::string_view parameter, std::string
     throw Error(Code::kBinding, "{}: parameter '{}' has no use at input '{}'", path().string(),
                 parameter, input);
   for (const auto& [role, bound] : it->second->auxiliaries)
-    if (role != kInputColumns)
+    if (role != kInputColumns && role != kActivationDivisor)
       throw Error(Code::kBinding,
                   "{}: the use of '{}' at '{}' has auxiliary {}, which is not supported there",
                   path().string(), parameter, input, quote(role));
@@ -127,7 +130,14 @@ graph::Policy ArtifactSource::policy(std::string_view parameter, std::string_vie
 std::vector<int32_t> ArtifactSource::input_columns(std::string_view parameter,
                                                    std::string_view input) {
   const artifact::Use& found = use(parameter, input);
-  if (found.auxiliaries.empty()) return {};
+  const artifact::Binding* bound_columns = nullptr;
+  for (const auto& [role, bound] : found.auxiliaries) {
+    if (role == kInputColumns) bound_columns = &bound;
+    if (role == kActivationDivisor)
+      check_divisor(bound, fmt::format("{}: auxiliary '{}' of the use of '{}' at '{}'",
+                                       path().string(), role, parameter, input));
+  }
+  if (bound_columns == nullptr) return {};
   const std::string where = fmt::format("{}: auxiliary '{}' of the use of '{}' at '{}'",
                                         path().string(), kInputColumns, parameter, input);
   uint64_t k = 0;
@@ -138,7 +148,7 @@ std::vector<int32_t> ArtifactSource::input_columns(std::string_view parameter,
                   matrix.format->name);
     k = matrix.geometry.cols;
   }
-  std::vector<int32_t> columns = read_columns(found.auxiliaries.front().second, k, where);
+  std::vector<int32_t> columns = read_columns(*bound_columns, k, where);
   std::vector<bool> seen(k);
   for (uint64_t c = 0; c < k; ++c) {
     const int32_t to = columns[c];
@@ -148,6 +158,20 @@ std::vector<int32_t> ArtifactSource::input_columns(std::string_view parameter,
     seen[static_cast<uint64_t>(to)] = true;
   }
   return columns;
+}
+
+void ArtifactSource::check_divisor(const artifact::Binding& divisor, const std::string& where) {
+  const auto parts = parts_of(divisor, reader_.directory());
+  const artifact::TensorInfo tensor = reader_.tensor(parts.front().object);
+  const size_t rank = tensor.object->shape.size();
+  if (tensor.format->id != codec::FormatId::kFp32 || rank > 1 || parts.size() != 1 ||
+      parts.front().end - parts.front().begin != 1)
+    throw Error(Code::kBinding, "{}: {} of shape {}, one fp32 number expected", where,
+                tensor.format->name, shape_text(tensor.object->shape));
+  const float value = load_le<float>(reader_.mapped(parts.front().object).data() +
+                                     parts.front().begin * sizeof(float));
+  if (!std::isfinite(value) || value <= 0)
+    throw Error(Code::kBinding, "{}: {}, a finite number above 0 expected", where, value);
 }
 
 std::vector<int32_t> ArtifactSource::read_columns(const artifact::Binding& columns, uint64_t k,

@@ -36,6 +36,8 @@ class ArtifactSource final : public ParameterSource {
   // Words of an input_columns auxiliary of `k` columns; `where` begins every message.
   std::vector<int32_t> read_columns(const artifact::Binding& columns, uint64_t k,
                                     const std::string& where);
+  // The contract of activation_input_divisor.
+  void check_divisor(const artifact::Binding& divisor, const std::string& where);
   artifact::Reader reader_;
   // (parameter, input) → use.
   std::map<std::pair<std::string, std::string>, const artifact::Use*> uses_;

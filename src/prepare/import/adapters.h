@@ -15,6 +15,10 @@ using Adapter = void (*)(std::string_view architecture, const Json& config,
 
 void import_llama_family(std::string_view architecture, const Json& config,
                          const std::string& where, TensorPool& tensors, ImportedModel& model);
+void import_qwen3_moe(std::string_view architecture, const Json& config, const std::string& where,
+                      TensorPool& tensors, ImportedModel& model);
+void import_gpt_oss(std::string_view architecture, const Json& config, const std::string& where,
+                    TensorPool& tensors, ImportedModel& model);
 void import_qwen3_5(std::string_view architecture, const Json& config, const std::string& where,
                     TensorPool& tensors, ImportedModel& model);
 

@@ -25,9 +25,9 @@ struct EncodedFacts {
   std::string
       scheme;  // how reports call its storage, e.g. "compressed-tensors nvfp4-pack-quantized"
   codec::Geometry geometry;  // [out, in], one divisor
-  // The format that takes the stored codes over bit for bit, for rows [0, out) and any range of
-  // them; nullopt: none does, and `unkept` says why.
-  std::optional<codec::FormatId> format;
+  // Formats that take the stored codes over bit for bit, the best first: of those whose layout
+  // holds a parameter's shape the first is used. Empty: none does, and `unkept` says why.
+  std::vector<codec::FormatId> formats;
   std::string unkept;
   // What keeping changes all the same ("scales are rounded to bf16"); empty: nothing.
   std::string rounded;
@@ -54,10 +54,11 @@ class EncodedSource {
   // scale that is no number.
   virtual void read_rows(uint64_t row, uint64_t n_rows, float* out) const = 0;
 
-  // Writes rows [row, row + n_rows) as facts().format has them; dst points at the first encoded
-  // byte in each plane, where a whole tile of rows begins (recipe/encode.h, row_step). Words that
-  // the format forbids are kValue, as above. Never called without facts().format.
-  virtual void copy_rows(uint64_t row, uint64_t n_rows, const PlaneRows& dst) const = 0;
+  // Writes rows [row, row + n_rows) as `format`, one of facts().formats, has them; dst points at
+  // the first encoded byte in each plane, where a whole tile of rows begins (recipe/encode.h,
+  // row_step). Words that the format forbids are kValue, as above.
+  virtual void copy_rows(codec::FormatId format, uint64_t row, uint64_t n_rows,
+                         const PlaneRows& dst) const = 0;
 
  private:
   EncodedFacts facts_;

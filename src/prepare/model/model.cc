@@ -38,6 +38,9 @@ constexpr Architecture kArchitectures[] = {
     {"Qwen3_5ForCausalLM", build_qwen3_5, kLinear},
 };
 
+// Their tensors are imported, and that is all so far.
+constexpr std::string_view kImportedOnly[] = {"Qwen3MoeForCausalLM", "GptOssForCausalLM"};
+
 void check_members(const Json& config, const Architecture& architecture) {
   for (const auto& [key, value] : config.as_object())
     if (std::ranges::find(kMembers, key) == std::end(kMembers) &&
@@ -79,6 +82,11 @@ TextModel build_text_model(ParameterSource& source, const ModelOptions& options)
       check_biases(source, config);
       return {std::move(bound), config.u32("vocab_size"), config.u32("max_position_embeddings")};
     }
+  if (std::ranges::find(kImportedOnly, name) != std::end(kImportedOnly))
+    throw Error(Code::kSupport,
+                "{}: architecture {} cannot be run yet: there is no graph for its experts; its "
+                "weights can be converted and inspected",
+                source.path().string(), name);
   std::string known;
   for (const Architecture& a : kArchitectures)
     known += (known.empty() ? "" : ", ") + std::string(a.name);

@@ -129,10 +129,10 @@ void copy_rows(const ImportedParameter& parameter, bool in_source_order, uint64_
 
 // The same of encoded weights. A tile of rows that two pieces share comes to pass in no checkpoint
 // seen, and kept_format refuses it.
-void copy_encoded_rows(const ImportedParameter& parameter, const codec::Planes& planes,
-                       uint64_t row, uint64_t n_rows, PlaneRows dst) {
+void copy_encoded_rows(const ImportedParameter& parameter, codec::FormatId format,
+                       const codec::Planes& planes, uint64_t row, uint64_t n_rows, PlaneRows dst) {
   for_each_run(parameter, row, n_rows, [&](const Piece& piece, uint64_t first, uint64_t n) {
-    piece.encoded->copy_rows(first, n, dst);
+    piece.encoded->copy_rows(format, first, n, dst);
     for (int p = 0; p < planes.count; ++p) dst.plane[p] += n * planes.plane[p].row_bytes;
   });
 }
@@ -183,16 +183,20 @@ bool holds(const codec::Format& format, const codec::Geometry& geometry) {
   }
 }
 
-// What keeping needs besides a format: every tile of rows within one piece, the same order of
-// columns and the same divisor everywhere.
-bool goes_together(const ImportedParameter& parameter, const codec::Format& format) {
+// Every piece has these words, every tile of rows lies within one piece, and all agree in the order
+// of columns and, where there is one for the object, in the divisor.
+bool keeps(const ImportedParameter& parameter, const codec::Format& format) {
   const EncodedFacts& first = parameter.pieces.front().encoded->facts();
   const uint64_t step = row_step(format);
-  return std::ranges::all_of(parameter.pieces, [&](const Piece& piece) {
-    const EncodedFacts& facts = piece.encoded->facts();
-    return (piece.row_end - piece.row_begin) % step == 0 && facts.divisor == first.divisor &&
-           facts.input_columns == first.input_columns;
-  });
+  return holds(format, geometry_of(parameter)) &&
+         std::ranges::all_of(parameter.pieces, [&](const Piece& piece) {
+           if (piece.encoded == nullptr) return false;
+           const EncodedFacts& facts = piece.encoded->facts();
+           return std::ranges::find(facts.formats, format.id) != facts.formats.end() &&
+                  (piece.row_end - piece.row_begin) % step == 0 &&
+                  (step == 1 || facts.divisor == first.divisor) &&
+                  facts.input_columns == first.input_columns;
+         });
 }
 
 }  // namespace
@@ -219,21 +223,19 @@ void read_rows(const ImportedParameter& parameter, uint64_t row, uint64_t n_rows
 
 std::optional<codec::FormatId> kept_format(const ImportedParameter& parameter) {
   if (changes_values(parameter.transform)) return std::nullopt;
-  const auto format_of = [](const Piece& piece) {
-    return piece.encoded != nullptr ? piece.encoded->facts().format
-                                    : direct_format_of(piece.tensor->dtype);
-  };
-  const auto first = format_of(parameter.pieces.front());
-  if (!first) return std::nullopt;
-  const bool encoded = is_encoded(parameter);
-  for (const Piece& piece : parameter.pieces)
-    if (format_of(piece) != first || (piece.encoded != nullptr) != encoded) return std::nullopt;
-  if (!encoded) return first;
-  const codec::Format& format = codec::format(*first);
-  if (!parameter.columns.empty() || parameter.transform != Transform::kNone ||
-      !goes_together(parameter, format) || !holds(format, geometry_of(parameter)))
+  if (!is_encoded(parameter)) {
+    const auto first = direct_format_of(parameter.pieces.front().tensor->dtype);
+    for (const Piece& piece : parameter.pieces)
+      if (direct_format_of(piece.tensor->dtype) != first) return std::nullopt;
+    return first;
+  }
+  const Piece& first = parameter.pieces.front();
+  if (first.encoded == nullptr || !parameter.columns.empty() ||
+      parameter.transform != Transform::kNone)
     return std::nullopt;
-  return first;
+  for (const codec::FormatId id : first.encoded->facts().formats)
+    if (keeps(parameter, codec::format(id))) return id;
+  return std::nullopt;
 }
 
 uint64_t row_step(const codec::Format& format) {
@@ -243,7 +245,9 @@ uint64_t row_step(const codec::Format& format) {
 
 std::optional<float> weight_divisor(const ImportedParameter& parameter,
                                     const codec::Format& format) {
-  if (!is_encoded(parameter) || !same_words(parameter, format)) return std::nullopt;
+  if (format.layout != codec::LayoutId::kBlockScale || !is_encoded(parameter) ||
+      !same_words(parameter, format))
+    return std::nullopt;
   return parameter.pieces.front().encoded->facts().divisor;
 }
 
@@ -308,7 +312,7 @@ void encode_rows(const ImportedParameter& parameter, const codec::Format& format
             if (copy && encoded) {
               PlaneRows at;
               std::copy_n(to, codec::kMaxPlanes, at.plane);
-              copy_encoded_rows(parameter, planes, row + r, n, at);
+              copy_encoded_rows(parameter, format.id, planes, row + r, n, at);
               continue;
             }
             if (copy) {

@@ -27,7 +27,7 @@ uint64_t row_step(const codec::Format& format);
 // The bytes behind the planes of an object of these words: the divisor of an nvfp4 weight.
 std::vector<std::byte> tail_of(const ImportedParameter& parameter, const codec::Format& format);
 
-// The divisor of a parameter that is kept as nvfp4.
+// The divisor of a parameter that is kept as nvfp4 in tiles, which has one for the whole object.
 std::optional<float> weight_divisor(const ImportedParameter& parameter,
                                     const codec::Format& format);
 // The activation divisor of its uses, where its words are kept and its policy is AllowA4: the least

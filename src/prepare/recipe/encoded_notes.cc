@@ -25,9 +25,9 @@ std::string outcome(const Recipe& recipe, const ImportedComponent& component,
                        facts.rounded.empty() ? "" : ": " + facts.rounded);
   std::string why;
   if (recipe.keep)
-    why = !facts.format
-              ? facts.unkept
-              : fmt::format("{} cannot hold their shape", codec::format(*facts.format).name);
+    why = facts.formats.empty() ? facts.unkept
+                                : fmt::format("{} cannot hold their shape",
+                                              codec::format(facts.formats.front()).name);
   return fmt::format("{} are decoded and written as {}{}{}", facts.scheme, format.name,
                      loss_of(format.id), why.empty() ? "" : ": " + why);
 }
@@ -38,7 +38,9 @@ std::vector<std::string> encoded_notes(const ImportedModel& model, const Recipe&
   std::vector<std::pair<std::string, uint64_t>> counts;
   for (const ImportedComponent& component : model.components)
     for (const ImportedParameter& parameter : component.parameters) {
-      if (parameter.pieces.front().encoded == nullptr || !parameter.tied_to.empty()) continue;
+      const auto& encoded = parameter.pieces.front().encoded;
+      if (encoded == nullptr || encoded->facts().scheme.empty() || !parameter.tied_to.empty())
+        continue;
       const std::string text = outcome(recipe, component, parameter);
       auto found = counts.begin();
       while (found != counts.end() && found->first != text) ++found;

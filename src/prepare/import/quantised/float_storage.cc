@@ -27,13 +27,6 @@ const std::array<float, 256>& e4m3_values() {
   return values;
 }
 
-// Byte 0 is 2^-127, 255 is NaN (quantised_checkpoints.md §1).
-float e8m0(std::byte byte) {
-  const int exponent = std::to_integer<int>(byte);
-  return exponent == 255 ? std::numeric_limits<float>::quiet_NaN()
-                         : std::ldexp(1.0f, exponent - 127);
-}
-
 float scale_value(const Tensor& tensor, uint64_t index) {
   const std::byte* at = tensor.bytes.data();
   switch (tensor.dtype) {
@@ -41,7 +34,7 @@ float scale_value(const Tensor& tensor, uint64_t index) {
       return e4m3_to_f32(std::to_integer<uint8_t>(at[index]));
     case DType::kU8:
     case DType::kF8E8M0:
-      return e8m0(at[index]);
+      return e8m0_to_f32(std::to_integer<uint8_t>(at[index]));  // 255 is NaN
     case DType::kBf16:
       return bf16_to_f32(load_le<uint16_t>(at + 2 * index));
     case DType::kF16:
@@ -81,17 +74,19 @@ class FloatSource final : public EncodedSource {
     }
   }
 
-  void copy_rows(uint64_t row, uint64_t n_rows, const PlaneRows& dst) const override {
-    const FormatId format = facts().format.value();
+  void copy_rows(FormatId format, uint64_t row, uint64_t n_rows,
+                 const PlaneRows& dst) const override {
     for (uint64_t i = 0; i < n_rows; ++i) {
       const std::byte* codes = codes_of(row + i);
       std::memcpy(dst.plane[0] + i * code_bytes_, codes, code_bytes_);
       if (!parts_.four_bits) check_codes(row + i, codes);
     }
-    if (format == FormatId::kNvfp4)
-      copy_nvfp4_scales(row, n_rows, dst.plane[1]);
-    else
-      copy_row_scales(row, n_rows, dst.plane[1]);
+    if (format == FormatId::kNvfp4) return copy_tiled_scales(row, n_rows, dst.plane[1]);
+    if (format == FormatId::kFp8RowBf16) return copy_bf16_scales(row, n_rows, dst.plane[1]);
+    copy_group_scales(codec::format(format), row, n_rows, dst.plane[1]);
+    if (format == FormatId::kNvfp4Rows)
+      for (uint64_t i = 0; i < n_rows; ++i)
+        store_le(dst.plane[2] + i * sizeof(float), facts().divisor.value());
   }
 
  private:
@@ -141,7 +136,7 @@ class FloatSource final : public EncodedSource {
     }
   }
 
-  void copy_nvfp4_scales(uint64_t row, uint64_t n_rows, std::byte* out) const {
+  void copy_tiled_scales(uint64_t row, uint64_t n_rows, std::byte* out) const {
     for (uint64_t i = 0; i < n_rows; ++i)
       for (uint64_t g = 0; g < groups_; ++g) {
         checked_scale(row + i, g);
@@ -150,8 +145,32 @@ class FloatSource final : public EncodedSource {
       }
   }
 
+  // row_blocks_v1: every row has a scale for each of the format's groups, of which a block here is
+  // a multiple; bytes as they are, words widened to fp32.
+  void copy_group_scales(const codec::Format& format, uint64_t row, uint64_t n_rows,
+                         std::byte* out) const {
+    constexpr float kSafe = std::numeric_limits<float>::max() / 448;
+    const uint64_t groups = blocks_of(cols_, format.group);
+    const bool bytes = checkpoint::dtype_bits(parts_.scales->dtype) == 8;
+    for (uint64_t i = 0; i < n_rows; ++i) {
+      bool safe = true;
+      for (uint64_t g = 0; g < groups; ++g) {
+        const uint64_t block = g * format.group / parts_.block_cols;
+        const float scale = checked_scale(row + i, block);
+        safe &= scale <= kSafe;
+        if (bytes)
+          *out++ = parts_.scales->bytes[scale_index(row + i, block)];
+        else
+          store_le(out, scale), out += sizeof(float);
+      }
+      if (safe) continue;
+      std::vector<float> values(cols_);
+      read_rows(row + i, 1, values.data());  // refuses products that are not finite
+    }
+  }
+
   // fp8_e4m3fn_row_bf16: one bf16 word a row, under which a zero scale has zero codes (§6.3).
-  void copy_row_scales(uint64_t row, uint64_t n_rows, std::byte* out) const {
+  void copy_bf16_scales(uint64_t row, uint64_t n_rows, std::byte* out) const {
     for (uint64_t i = 0; i < n_rows; ++i) {
       const float scale = checked_scale(row + i, 0);
       const uint16_t word = f32_to_bf16(scale);
@@ -202,12 +221,20 @@ std::shared_ptr<const EncodedSource> make_float_source(EncodedFacts facts, Float
   return std::make_shared<FloatSource>(std::move(facts), std::move(parts));
 }
 
-std::optional<FormatId> float_format(const FloatParts& parts) {
+std::vector<FormatId> float_formats(const FloatParts& parts) {
   const DType scale = parts.scales->dtype;
   const uint64_t cols = parts.block_cols;
-  if (parts.four_bits && cols == 16 && parts.block_rows == 1 && scale == DType::kF8E4M3)
-    return FormatId::kNvfp4;
-  return std::nullopt;
+  if (parts.four_bits) {
+    if (parts.block_rows != 1) return {};
+    if (cols == 16 && scale == DType::kF8E4M3) return {FormatId::kNvfp4, FormatId::kNvfp4Rows};
+    if (cols % 32 == 0 && is_power_scale(scale)) return {FormatId::kMxfp4};
+    return {};
+  }
+  if (is_power_scale(scale))
+    return cols % 32 == 0 ? std::vector{FormatId::kMxfp8} : std::vector<FormatId>{};
+  if (cols % 128 == 0) return {FormatId::kFp8G128};
+  if (cols % 32 == 0) return {FormatId::kFp8G32};
+  return {};
 }
 
 bool FloatScheme::stores(const TensorPool& tensors, std::string_view module) const {
@@ -295,12 +322,13 @@ std::shared_ptr<const EncodedSource> FloatScheme::open(TensorPool& tensors, std:
     facts.tensors.push_back(&global);
   }
   take_inputs(tensors, module, facts);
-  facts.format = float_format(parts);
-  if (storage_.blocks != FloatStorage::Blocks::kGrid) {
-    facts.format = FormatId::kFp8RowBf16;
+  if (storage_.blocks == FloatStorage::Blocks::kGrid) {
+    facts.formats = float_formats(parts);
+    if (facts.formats.empty()) facts.unkept = "no format holds their codes and scales";
+  } else {
+    facts.formats = {FormatId::kFp8RowBf16};
     if (rounds_scales(*parts.scales)) facts.rounded = "scales are rounded to bf16";
   }
-  if (!facts.format) facts.unkept = "no format holds their codes and scales";
   return make_float_source(std::move(facts), std::move(parts));
 }
 

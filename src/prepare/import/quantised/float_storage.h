@@ -30,11 +30,11 @@ struct FloatParts {
   std::optional<float> factor;
 };
 
-// facts.format may be any that holds these parts as they are.
+// facts.formats may be any of float_formats.
 std::shared_ptr<const EncodedSource> make_float_source(EncodedFacts facts, FloatParts parts);
 
-// The format that holds such parts as they are, before shapes are looked at; nullopt: none.
-std::optional<codec::FormatId> float_format(const FloatParts& parts);
+// The formats that hold such parts as they are, the best first; empty: none.
+std::vector<codec::FormatId> float_formats(const FloatParts& parts);
 
 // One way of storing them beside a module, as a Scheme.
 struct FloatStorage {

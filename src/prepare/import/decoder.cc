@@ -1,0 +1,79 @@
+// Reading of the common members.
+#include "prepare/import/decoder.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace flare::prepare {
+
+uint64_t DecoderSizes::query() const { return checked_mul(heads, head_dim, "attention width"); }
+uint64_t DecoderSizes::key() const { return checked_mul(kv_heads, head_dim, "key width"); }
+
+DecoderSizes read_decoder_sizes(ConfigReader& config) {
+  DecoderSizes s;
+  s.hidden = config.count("hidden_size");
+  s.layers = config.count("num_hidden_layers");
+  s.heads = config.count("num_attention_heads");
+  s.kv_heads = config.count_or("num_key_value_heads", s.heads);
+  s.head_dim = config.count_or("head_dim", s.hidden / s.heads);
+  s.vocabulary = config.count("vocab_size");
+  s.positions = config.count("max_position_embeddings");
+  if (s.heads % s.kv_heads != 0)
+    throw Error(Code::kBinding,
+                "{}: num_attention_heads is {}, expected a multiple of num_key_value_heads {}",
+                config.where(), s.heads, s.kv_heads);
+  if (s.head_dim == 0 || s.head_dim % 2 != 0)
+    throw Error(Code::kBinding, "{}: head_dim is {}, expected an even number above 0",
+                config.where(), s.head_dim);
+  return s;
+}
+
+Json decoder_config(std::string_view architecture, std::string_view model_type,
+                    const DecoderSizes& s, bool tied, double eps) {
+  return Json::object({{"architectures", Json::array({architecture})},
+                       {"model_type", model_type},
+                       {"hidden_size", s.hidden},
+                       {"vocab_size", s.vocabulary},
+                       {"num_hidden_layers", s.layers},
+                       {"max_position_embeddings", s.positions},
+                       {"tie_word_embeddings", tied},
+                       {"rms_norm_eps", eps}});
+}
+
+ExpertCounts read_expert_counts(ConfigReader& config) {
+  const uint64_t local = config.count_or("num_local_experts", 0);
+  const uint64_t experts = config.count_or("num_experts", local);
+  if (experts == 0) config.count("num_experts");  // says that it is missing
+  if (local != 0 && local != experts)
+    throw Error(Code::kBinding, "{}: num_experts is {} but num_local_experts is {}, expected one",
+                config.where(), experts, local);
+  constexpr uint64_t kMost = 4096;  // parameters are listed before their tensors are looked up
+  if (experts > kMost)
+    throw Error(Code::kSupport, "{}: num_experts is {}, at most {} are supported", config.where(),
+                experts, kMost);
+  const uint64_t per_token = config.count("num_experts_per_tok");
+  if (per_token > experts)
+    throw Error(Code::kBinding, "{}: num_experts_per_tok is {}, expected at most the {} experts",
+                config.where(), per_token, experts);
+  return {experts, per_token};
+}
+
+void add_router(ComponentBuilder& build, const std::string& layer, std::string_view source,
+                uint64_t experts, uint64_t hidden) {
+  build.projection(layer + "moe/router", layer + "ffn_input", source, experts, hidden).kind =
+      ParameterKind::kFineProjection;
+}
+
+void add_expert_groups(ImportedComponent& component, const std::string& layer, uint64_t experts) {
+  std::vector<std::string> inputs, outputs;
+  for (uint64_t e = 0; e < experts; ++e) {
+    const std::string expert = fmt::format("{}moe/experts/{}/", layer, e);
+    inputs.push_back(expert + "gate");
+    inputs.push_back(expert + "up");
+    outputs.push_back(expert + "down");
+  }
+  component.packing.push_back(std::move(inputs));
+  component.packing.push_back(std::move(outputs));
+}
+
+}  // namespace flare::prepare

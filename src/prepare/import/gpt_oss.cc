@@ -1,0 +1,134 @@
+// gpt-oss: attention with sinks and biases, experts with biases in every layer
+// (spec/models/gemma4_gptoss.md §4).
+#include "prepare/import/adapters.h"
+#include "prepare/import/decoder.h"
+#include "prepare/import/quantised/gpt_oss_experts.h"
+#include "prepare/import/rope.h"
+
+namespace flare::prepare {
+namespace {
+
+constexpr std::string_view kSliding = "sliding_attention", kFull = "full_attention";
+
+std::vector<std::string> read_layer_types(ConfigReader& config, uint64_t layers) {
+  auto types = config.texts("layer_types");
+  if (!types) {
+    types.emplace();
+    for (uint64_t i = 0; i < layers; ++i) types->emplace_back(i % 2 == 0 ? kSliding : kFull);
+  }
+  if (types->size() != layers)
+    throw Error(Code::kBinding, "{}: layer_types has {} items, expected {}", config.where(),
+                types->size(), layers);
+  for (const std::string& type : *types)
+    if (type != kSliding && type != kFull)
+      throw Error(Code::kSupport, "{}: layer_types has {}, only {} and {} are supported",
+                  config.where(), quote(type), kSliding, kFull);
+  return *types;
+}
+
+void add_attention(ComponentBuilder& build, const DecoderSizes& s, const std::string& b,
+                   const std::string& hf) {
+  build.plain(b + "input_norm", hf + "input_layernorm.weight", {s.hidden});
+  const struct {
+    const char *role, *source;
+    uint64_t rows;
+  } inputs[] = {
+      {"query", "q_proj", s.query()}, {"key", "k_proj", s.key()}, {"value", "v_proj", s.key()}};
+  for (const auto& p : inputs) {
+    const std::string name = b + "attention/" + p.role;
+    const std::string source = hf + "self_attn." + p.source;
+    build.projection(name, b + "mixer_input", source + ".weight", p.rows, s.hidden);
+    build.plain(name + "_bias", source + ".bias", {p.rows});
+  }
+  build.plain(b + "attention/sinks", hf + "self_attn.sinks", {s.heads});
+  build.projection(b + "attention/output", b + "attention/attended", hf + "self_attn.o_proj.weight",
+                   s.hidden, s.query());
+  build.plain(b + "attention/output_bias", hf + "self_attn.o_proj.bias", {s.hidden});
+  build.packing_group(b + "attention/", {"query", "key", "value"});
+  build.packing_group(b + "attention/", {"query", "key"});
+}
+
+void add_projection(ComponentBuilder& build, const std::string& name, const std::string& input,
+                    uint64_t cols, Piece weight, Piece bias) {
+  const uint64_t rows = weight.row_end;
+  ImportedParameter& parameter = build.encoded(name, {rows, cols}, std::move(weight));
+  parameter.kind = ParameterKind::kProjection;
+  parameter.inputs.push_back(input);
+  build.encoded(name + "_bias", {rows}, std::move(bias));
+}
+
+// gate and up alternate, row by row.
+void add_experts(ComponentBuilder& build, TensorPool& tensors, ImportedComponent& text,
+                 uint64_t experts, uint64_t hidden, uint64_t width, const std::string& b,
+                 const std::string& hf) {
+  build.plain(b + "post_attention_norm", hf + "post_attention_layernorm.weight", {hidden});
+  add_router(build, b, hf + "mlp.router.weight", experts, hidden);
+  build.plain(b + "moe/router_bias", hf + "mlp.router.bias", {experts});
+  const GptOssExperts inputs(tensors, hf + "mlp.experts.gate_up_proj", experts, 2 * width, hidden);
+  const GptOssExperts outputs(tensors, hf + "mlp.experts.down_proj", experts, hidden, width);
+  for (uint64_t e = 0; e < experts; ++e) {
+    const std::string expert = fmt::format("{}moe/experts/{}/", b, e);
+    add_projection(build, expert + "gate", b + "ffn_input", hidden, inputs.weight(e, 0, 2, width),
+                   inputs.bias(e, 0, 2, width));
+    add_projection(build, expert + "up", b + "ffn_input", hidden, inputs.weight(e, 1, 2, width),
+                   inputs.bias(e, 1, 2, width));
+    add_projection(build, expert + "down", expert + "product", width,
+                   outputs.weight(e, 0, 1, hidden), outputs.bias(e, 0, 1, hidden));
+  }
+  add_expert_groups(text, b, experts);
+}
+
+}  // namespace
+
+void import_gpt_oss(std::string_view, const Json& json, const std::string& where,
+                    TensorPool& tensors, ImportedModel& model) {
+  ConfigReader config(json, where);
+  config.expect("model_type", {"gpt_oss"});
+  const DecoderSizes s = read_decoder_sizes(config);
+  check_layer_count(s.layers, tensors, where);
+  const ExpertCounts counts = read_expert_counts(config);
+  const uint64_t width = config.count("intermediate_size");
+  const auto types = read_layer_types(config, s.layers);
+  const uint64_t window = config.count("sliding_window");
+  const double eps = config.positive_real_or("rms_norm_eps", 1e-5);
+  Json rope = plain_rope(config, 150000, s.positions);
+  config.expect("hidden_act", {"silu"});
+  config.expect("attention_bias", {true});
+  const double alpha = config.positive_real_or("swiglu_alpha", 1.702);
+  const double limit = config.positive_real_or("swiglu_limit", 7.0);
+  constexpr std::string_view unused[] = {"experts_per_token", "initial_context_length"};
+  config.ignore(unused);
+  const bool tie_flag = config.flag_or("tie_word_embeddings", false);
+  config.ignore(neutral_keys());
+  config.finish();
+
+  ImportedComponent& text = model.components.emplace_back();
+  text.id = "text";
+  ComponentBuilder build(tensors, text);
+  const bool tied =
+      build.embedding_head_norm("model.", s.vocabulary, s.hidden, tie_flag, model.notes);
+  text.config = decoder_config("GptOssForCausalLM", "gpt_oss", s, tied, eps);
+  Json::Array listed;
+  for (const std::string& type : types) listed.emplace_back(type);
+  text.config.set("layer_types", std::move(listed));
+  text.config.set("num_attention_heads", s.heads);
+  text.config.set("num_key_value_heads", s.kv_heads);
+  text.config.set("head_dim", s.head_dim);
+  text.config.set("rope_parameters", std::move(rope));
+  text.config.set("attention_bias", true);
+  text.config.set("sliding_window", window);
+  text.config.set("num_experts", counts.experts);
+  text.config.set("num_experts_per_tok", counts.per_token);
+  text.config.set("moe_intermediate_size", width);
+  text.config.set("swiglu_alpha", alpha);
+  text.config.set("swiglu_limit", limit);
+  for (uint64_t i = 0; i < s.layers; ++i) {
+    const std::string b = fmt::format("text/layers/{}/", i);
+    const std::string hf = fmt::format("model.layers.{}.", i);
+    add_attention(build, s, b, hf);
+    add_experts(build, tensors, text, counts.experts, s.hidden, width, b, hf);
+  }
+  tensors.skip_derived(".rotary_emb.inv_freq");
+}
+
+}  // namespace flare::prepare
