@@ -173,8 +173,10 @@ TEST(Import, RefusesConfigsThatChangeTheMathematics) {
       Code::kBinding, {"x", "rope_parameters"});
   expect_error(config_error("rope_parameters", parse_json(R"({"rope_theta":5.0})", "r")),
                Code::kBinding, {"rope_theta", "10000.0", "5.0"});
-  expect_error(config_error("quantization_config", Json::object()), Code::kSupport,
-               {"quantization_config"});
+  expect_error(config_error("quantization_config", Json::object()), Code::kBinding,
+               {"quantization_config", "quant_method", "missing"});
+  expect_error(config_error("quantization_config", Json::object({{"quant_method", "hqq"}})),
+               Code::kSupport, {"quantization_config", "quant_method", "hqq", "modelopt"});
 }
 
 TEST(Import, NamesKeyAndExpectationOfWrongValues) {
