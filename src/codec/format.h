@@ -132,7 +132,8 @@ struct Format {
 
   // out[c] = the code of column c of row `row`, raised so that it is unsigned: by 2^(bits−1) where
   // the format's codes are signed. Columns as stored, padding included (row_split_k128_v1: up to
-  // the next multiple of 128). Null for formats without codes.
+  // the next multiple of 128). Where codes stand for values of a table (iq4_nl, iq4_xs), the place
+  // in it. Null for formats whose codes nothing needs.
   void (*codes)(const std::byte* object, Geometry g, uint64_t row, uint8_t* out);
 
   // Encodes n_rows rows of g.cols real values (row-major, `src`) with the format's default encoder

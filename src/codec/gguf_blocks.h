@@ -6,7 +6,7 @@
 //   static constexpr uint64_t kHalves[];             offsets of its fp16 fields
 //   static void decode(const std::byte* block, float* out);      kValues exact values
 //   static void codes(const std::byte* block, uint8_t* out);     kValues codes, see Format::codes;
-//                                                    absent where codes are no plain numbers
+//                                                    absent where nothing needs them
 #pragma once
 
 #include <algorithm>
@@ -41,6 +41,16 @@ inline SixBits six_bits(const std::byte* packed, int u) {
   const int low = byte_at(packed, u + 4);
   return {(low & 15) + 16 * (byte_at(packed, u - 4) >> 6),
           (low >> 4) + 16 * (byte_at(packed, u) >> 6)};
+}
+// Scale u of 16 in the 12 bytes of q3_k: four bits in a nibble of the first eight, two in the rest.
+inline int q3_scale(const std::byte* packed, int u) {
+  const int low = u < 8 ? byte_at(packed, u) & 15 : byte_at(packed, u - 8) >> 4;
+  return low + 16 * (byte_at(packed, 8 + u % 4) >> 2 * (u / 4) & 3) - 32;
+}
+// Scale u of the 8 of an iq4_xs block.
+inline int iq4_scale(const std::byte* block, int u) {
+  const int low = byte_at(block, 4 + u / 2) >> 4 * (u % 2) & 15;
+  return low + 16 * (load_le<uint16_t>(block + 2) >> 2 * u & 3) - 32;
 }
 // What the codes of iq4_nl and iq4_xs stand for.
 inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,

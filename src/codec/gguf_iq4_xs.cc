@@ -15,13 +15,14 @@ struct Iq4Xs {
 
   static void decode(const std::byte* block, float* out) {
     const float d = half_at(block);
-    const auto high = load_le<uint16_t>(block + 2);
-    for (int u = 0; u < 8; ++u) {
-      const int scale = (byte_at(block, 4 + u / 2) >> 4 * (u % 2) & 15) + 16 * (high >> 2 * u & 3);
+    for (int u = 0; u < 8; ++u)
       for (int l = 0; l < 32; ++l)
-        out[32 * u + l] = d * static_cast<float>(scale - 32) *
+        out[32 * u + l] = d * static_cast<float>(iq4_scale(block, u)) *
                           static_cast<float>(kIq4Values[nibble_at(block + 8 + 16 * u, l)]);
-    }
+  }
+  static void codes(const std::byte* block, uint8_t* out) {
+    for (int j = 0; j < 256; ++j)
+      out[j] = static_cast<uint8_t>(nibble_at(block + 8 + 16 * (j / 32), j % 32));
   }
 };
 

@@ -13,14 +13,19 @@ struct Q2K {
   static constexpr uint64_t kBytes = 84;
   static constexpr uint64_t kHalves[] = {80, 82};
 
+  static int code_at(const std::byte* block, int j) {
+    return byte_at(block, 16 + j / 128 * 32 + j % 32) >> j % 128 / 32 * 2 & 3;
+  }
   static void decode(const std::byte* block, float* out) {
     const float d = half_at(block + 80), least = half_at(block + 82);
     for (int j = 0; j < 256; ++j) {
       const int scales = byte_at(block, j / 16);
-      const int code = byte_at(block, 16 + j / 128 * 32 + j % 32) >> j % 128 / 32 * 2 & 3;
-      out[j] = d * static_cast<float>(scales & 15) * static_cast<float>(code) -
+      out[j] = d * static_cast<float>(scales & 15) * static_cast<float>(code_at(block, j)) -
                least * static_cast<float>(scales >> 4);
     }
+  }
+  static void codes(const std::byte* block, uint8_t* out) {
+    for (int j = 0; j < 256; ++j) out[j] = static_cast<uint8_t>(code_at(block, j));
   }
 };
 

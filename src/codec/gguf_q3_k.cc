@@ -13,20 +13,19 @@ struct Q3K {
   static constexpr uint64_t kBytes = 110;
   static constexpr uint64_t kHalves[] = {108};
 
-  // Six bits of scale s: four in a nibble of the first eight bytes, two in one of the last four.
-  static int scale_at(const std::byte* scales, int s) {
-    const int low = s < 8 ? byte_at(scales, s) & 15 : byte_at(scales, s - 8) >> 4;
-    return low + 16 * (byte_at(scales, 8 + s % 4) >> 2 * (s / 4) & 3);
+  static int code_at(const std::byte* block, int j) {
+    const int half = j / 128, r = j % 128 / 32, l = j % 32;
+    const int low = byte_at(block, 32 + 32 * half + l) >> 2 * r & 3;
+    return low + 4 * (byte_at(block, l) >> (4 * half + r) & 1);
   }
   static void decode(const std::byte* block, float* out) {
     const float d = half_at(block + 108);
-    for (int j = 0; j < 256; ++j) {
-      const int half = j / 128, r = j % 128 / 32, l = j % 32;
-      const int low = byte_at(block, 32 + 32 * half + l) >> 2 * r & 3;
-      const bool is_high = (byte_at(block, l) >> (4 * half + r) & 1) != 0;
-      out[j] = d * static_cast<float>(scale_at(block + 96, j / 16) - 32) *
-               static_cast<float>(is_high ? low : low - 4);
-    }
+    for (int j = 0; j < 256; ++j)
+      out[j] = d * static_cast<float>(q3_scale(block + 96, j / 16)) *
+               static_cast<float>(code_at(block, j) - 4);
+  }
+  static void codes(const std::byte* block, uint8_t* out) {
+    for (int j = 0; j < 256; ++j) out[j] = static_cast<uint8_t>(code_at(block, j));
   }
 };
 

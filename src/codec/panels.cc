@@ -8,13 +8,14 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/float_types.h"
+#include "codec/gguf_blocks.h"
 
 namespace flare::codec {
 namespace {
 
 constexpr uint64_t kStepBytes = 4 * kPanelRows;  // four columns of a panel, a byte each
 
-enum class Scales { kHalf, kHalfAndLow, kSixBits, kQ6K };
+enum class Scales { kHalf, kHalfAndLow, kSixBits, kNibbles, kBytes };
 
 struct PanelFormat {
   FormatId id;
@@ -35,7 +36,11 @@ constexpr PanelFormat kPanelFormats[] = {
     {FormatId::kGgufQ5_1, 4, 1, 32, 0, Scales::kHalfAndLow},
     {FormatId::kGgufQ4K, 4, 0, 32, 0, Scales::kSixBits},
     {FormatId::kGgufQ5K, 4, 1, 32, 0, Scales::kSixBits},
-    {FormatId::kGgufQ6K, 4, 2, 16, 32, Scales::kQ6K},
+    {FormatId::kGgufQ6K, 4, 2, 16, 32, Scales::kBytes},
+    {FormatId::kGgufQ2K, 2, 0, 16, 0, Scales::kNibbles},
+    {FormatId::kGgufQ3K, 4, 0, 16, 4, Scales::kBytes},
+    {FormatId::kGgufIq4Nl, 4, 0, 32, 0, Scales::kHalf},
+    {FormatId::kGgufIq4Xs, 4, 0, 32, 0, Scales::kBytes},
 };
 
 const PanelFormat* find(FormatId id) {
@@ -57,15 +62,17 @@ uint64_t scale_bytes(const PanelFormat& f) {
       return block_cols(f) / f.group_cols * 4 * kPanelRows;
     case Scales::kSixBits:
       return 4 * kStepBytes;
-    case Scales::kQ6K:
-      return 5 * kStepBytes;  // the last half line is zero
+    case Scales::kNibbles:
+      return 5 * kStepBytes;
+    case Scales::kBytes:  // the last half line is zero
+      return (block_cols(f) / f.group_cols / 4 + 1) * kStepBytes;
   }
   return 0;
 }
 
 // Steps whose high bits share a line, or whose codes do where there are none.
 uint64_t steps_of_line(const PanelFormat& f) {
-  return f.high_bits == 0 ? 2 : 8 / static_cast<uint64_t>(f.high_bits);
+  return 8 / static_cast<uint64_t>(f.high_bits == 0 ? f.low_bits : f.high_bits);
 }
 
 // One block's codes of one row, as `codes`, into its lane.
@@ -82,6 +89,11 @@ void scatter_codes(const PanelFormat& f, const PanelShape& shape, const uint8_t*
   }
   const uint64_t n = steps_of_line(f);
   for (uint64_t s = 0; s < steps; s += n) {
+    if (f.low_bits == 2) {
+      store_le(to, step(s) | step(s + 1) << 2 | step(s + 2) << 4 | step(s + 3) << 6);
+      to += kStepBytes;
+      continue;
+    }
     if (f.high_bits != 0) {
       uint32_t word = 0;
       for (uint64_t i = 0; i < n; ++i)
@@ -99,6 +111,8 @@ uint32_t gather_step(const PanelFormat& f, const PanelShape& shape, const std::b
                      uint64_t lane, uint64_t s) {
   const std::byte* from = block + shape.scale_bytes + 4 * lane;
   if (f.low_bits == 8) return load_le<uint32_t>(from + s * kStepBytes);
+  if (f.low_bits == 2)
+    return load_le<uint32_t>(from + s / 4 * kStepBytes) >> (s % 4 * 2) & 0x03030303u;
   const auto half = [s](const std::byte* pair) {
     return load_le<uint32_t>(pair) >> (s % 2 * 4) & 0x0f0f0f0fu;
   };
@@ -130,6 +144,16 @@ StoredScales stored_scales(const PanelFormat& f, const std::byte* object, Geomet
   return {first, stride, plane.row_bytes / stride};
 }
 
+// Signed scale g of a stored block, and where the fp16 number stands that scales them all.
+int byte_scale(FormatId id, const std::byte* block, int g) {
+  if (id == FormatId::kGgufQ3K) return q3_scale(block + 96, g);
+  if (id == FormatId::kGgufIq4Xs) return iq4_scale(block, g);
+  return byte_at(block, 192 + g);  // gguf_q6_k
+}
+uint64_t half_offset(FormatId id) {
+  return id == FormatId::kGgufQ3K ? 108 : id == FormatId::kGgufIq4Xs ? 0 : 208;
+}
+
 // Block b's scales of a row into its lane.
 void scatter_scales(const PanelFormat& f, const StoredScales& from, uint64_t b, std::byte* to,
                     uint64_t lane) {
@@ -158,17 +182,24 @@ void scatter_scales(const PanelFormat& f, const StoredScales& from, uint64_t b, 
       std::memcpy(to + 3 * kStepBytes + 4 * lane, block, 4);
       return;
     }
-    case Scales::kQ6K: {
+    case Scales::kNibbles: {
       const std::byte* block = from.first + b * from.stride;
       for (uint64_t w = 0; w < 4; ++w)
-        std::memcpy(to + kStepBytes * w + 4 * lane, block + 192 + 4 * w, 4);
-      std::memcpy(to + 4 * kStepBytes + 2 * lane, block + 208, 2);
+        std::memcpy(to + kStepBytes * w + 4 * lane, block + 4 * w, 4);
+      std::memcpy(to + 4 * kStepBytes + 4 * lane, block + 80, 4);
+      return;
+    }
+    case Scales::kBytes: {
+      const std::byte* block = from.first + b * from.stride;
+      const uint64_t groups = block_cols(f) / f.group_cols;
+      for (uint64_t g = 0; g < groups; ++g)
+        to[kStepBytes * (g / 4) + 4 * lane + g % 4] =
+            static_cast<std::byte>(byte_scale(f.id, block, static_cast<int>(g)));
+      std::memcpy(to + groups / 4 * kStepBytes + 2 * lane, block + half_offset(f.id), 2);
       return;
     }
   }
 }
-
-float half_at(const std::byte* p) { return fp16_to_f32(load_le<uint16_t>(p)); }
 
 // value = scale · (code − offset) − low, for the group of column `in_block` of the block.
 struct GroupScale {
@@ -193,9 +224,16 @@ GroupScale group_scale(const PanelFormat& f, const std::byte* block, uint64_t la
       const std::byte* d = block + 3 * kStepBytes + 4 * lane;
       return {half_at(d) * static_cast<float>(scale), half_at(d + 2) * static_cast<float>(least)};
     }
-    case Scales::kQ6K: {
+    case Scales::kNibbles: {
+      const int both = byte_at(block + u / 4 * kStepBytes + 4 * lane, static_cast<int>(u % 4));
+      const std::byte* d = block + 4 * kStepBytes + 4 * lane;
+      return {half_at(d) * static_cast<float>(both & 15),
+              half_at(d + 2) * static_cast<float>(both >> 4)};
+    }
+    case Scales::kBytes: {
       const auto scale = load_le<int8_t>(block + u / 4 * kStepBytes + 4 * lane + u % 4);
-      return {half_at(block + 4 * kStepBytes + 2 * lane) * static_cast<float>(scale), 0};
+      const std::byte* d = block + block_cols(f) / f.group_cols / 4 * kStepBytes + 2 * lane;
+      return {half_at(d) * static_cast<float>(scale), 0};
     }
   }
   return {};
@@ -257,7 +295,9 @@ void decode_panels(FormatId id, const std::byte* panels, Geometry g, uint64_t ro
   FLARE_ASSERT(row < g.rows && col % f.group_cols == 0 && col <= g.cols && n_cols <= g.cols - col);
   const std::byte* panel = panels + row / kPanelRows * shape.bytes;
   const uint64_t lane = row % kPanelRows;
-  const bool has_low = f.scales == Scales::kHalfAndLow || f.scales == Scales::kSixBits;
+  const bool has_low = f.scales == Scales::kHalfAndLow || f.scales == Scales::kSixBits ||
+                       f.scales == Scales::kNibbles;
+  const bool is_tabled = id == FormatId::kGgufIq4Nl || id == FormatId::kGgufIq4Xs;
   for (uint64_t done = 0; done < n_cols; done += f.group_cols) {
     const std::byte* block = panel + (col + done) / shape.block_cols * shape.block_bytes;
     const uint64_t in_block = (col + done) % shape.block_cols;
@@ -266,8 +306,9 @@ void decode_panels(FormatId id, const std::byte* panels, Geometry g, uint64_t ro
     for (uint64_t i = 0; i < n; i += 4) {
       const uint32_t step = gather_step(f, shape, block, lane, (in_block + i) / 4);
       for (uint64_t b = 0; b < 4 && i + b < n; ++b) {
-        const int code = static_cast<int>(step >> (8 * b) & 0xff) - f.offset;
-        const float value = s.scale * static_cast<float>(code);
+        const auto code = static_cast<int>(step >> (8 * b) & 0xff);
+        const int number = is_tabled ? kIq4Values[code] : code - f.offset;
+        const float value = s.scale * static_cast<float>(number);
         out[done + i + b] = has_low ? value - s.low : value;
       }
     }

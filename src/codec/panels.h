@@ -1,19 +1,28 @@
 // panels16: the layout that CPU kernels read quantised weights in, made from a stored tensor once.
 //
 // Sixteen neighbouring rows are a panel; a vector lane is a row, so that a kernel needs no
-// transposition. Four columns are a *step*. A panel is block after block of 128 columns (256 for
-// gguf_q4_k, q5_k and q6_k), each read from its first byte to its last, in lines of 64 bytes:
-//   scales  q4/q5/q6_g64, q8_g32, gguf_q4_0, q5_0, q8_0: fp16 of row r and group g at 32·g + 2·r
-//           gguf_q4_1, q5_1: the same at 64·g + 2·r, the minimum with its sign turned at 64·g + 32
-//           + 2·r gguf_q4_k, q5_k: the block's 12 bytes of 6-bit fields as words 0, 1, 2: word w of
-//           row r at 64·w + 4·r; then d | dmin of row r as two fp16 at 192 + 4·r gguf_q6_k: 16
-//           scales as words 0 … 3 at 64·w + 4·r, then d of row r at 256 + 2·r
-//   codes   8 bits: a line a step; byte 4·r + b holds column b of row r. 4 bits: a line a pair of
-//           steps, the even one in the low half of the bytes, the odd one in the high half. 4 + n
-//           bits: a line with bits 4 and up of 8/n steps, those of step i at n·i, before the lines
-//           with their low halves.
-// Codes are unsigned, raised as Format::codes gives them. Columns behind the last are codes of the
-// stored padding or zero bytes, under scales of zero; rows behind the last are zero bytes.
+// transposition. Four columns are a *step*. A panel is block after block of 128 columns (256 where
+// a ggml block has so many), each read from its first byte to its last, in lines of 64 bytes:
+//
+//   scales of row r, before the codes
+//     q4/q5/q6_g64, q8_g32, gguf_q4_0, q5_0, q8_0, iq4_nl: fp16 of group g at 32·g + 2·r
+//     gguf_q4_1, q5_1: the same at 64·g + 2·r; at 32 behind it the minimum, its sign turned
+//     gguf_q4_k, q5_k: the 12 bytes of 6-bit fields, word w at 64·w + 4·r; then d | dmin at 192 +
+//     4·r gguf_q6_k, q3_k, iq4_xs: 16 or 8 signed scales of a byte, word w at 64·w + 4·r; then d in
+//     a
+//       line of its own at 2·r
+//     gguf_q2_k: 16 bytes of scale | minimum, word w at 64·w + 4·r; then d | dmin at 256 + 4·r
+//
+//   codes, byte 4·r + b of a line for column b of row r
+//     8 bits: a line a step
+//     4 bits: a line a pair of steps, the even one in the low half of a byte, the odd in the high
+//     2 bits: a line for four steps, those of step i at 2·i
+//     4 + n bits: a line with bits 4 and up of 8/n steps, those of step i at n·i, before the lines
+//       with their low halves
+//
+// Codes are as Format::codes gives them, those of gguf_q3_k with a fourth bit. Columns behind the
+// last are codes of the stored padding or zero bytes, under scales of zero; rows behind the last
+// are zero bytes.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +37,7 @@ inline constexpr uint64_t kPanelRows = 16;
 struct PanelShape {
   uint64_t block_cols = 0;                   // columns of a block
   uint64_t blocks = 0;                       // of a row; the last may be padded
-  int low_bits = 0;                          // 4 or 8
+  int low_bits = 0;                          // 2, 4 or 8
   int high_bits = 0;                         // 0, 1 or 2
   uint64_t scale_bytes = 0, code_bytes = 0;  // of a block of 16 rows, in order
   uint64_t block_bytes = 0;                  // their sum

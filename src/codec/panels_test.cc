@@ -11,10 +11,11 @@
 namespace flare::codec {
 namespace {
 
-const FormatId kPanelIds[] = {FormatId::kQ4G64,    FormatId::kQ5G64,    FormatId::kQ6G64,
-                              FormatId::kQ8G32,    FormatId::kGgufQ4_0, FormatId::kGgufQ8_0,
-                              FormatId::kGgufQ4K,  FormatId::kGgufQ6K,  FormatId::kGgufQ4_1,
-                              FormatId::kGgufQ5_0, FormatId::kGgufQ5_1, FormatId::kGgufQ5K};
+const FormatId kPanelIds[] = {
+    FormatId::kQ4G64,    FormatId::kQ5G64,    FormatId::kQ6G64,     FormatId::kQ8G32,
+    FormatId::kGgufQ4_0, FormatId::kGgufQ8_0, FormatId::kGgufQ4K,   FormatId::kGgufQ6K,
+    FormatId::kGgufQ4_1, FormatId::kGgufQ5_0, FormatId::kGgufQ5_1,  FormatId::kGgufQ5K,
+    FormatId::kGgufQ2K,  FormatId::kGgufQ3K,  FormatId::kGgufIq4Nl, FormatId::kGgufIq4Xs};
 
 // Random legal bytes: encoded numbers, or blocks whose fp16 fields are made finite.
 ByteVector random_object(const Format& f, Geometry g, uint64_t seed) {
@@ -25,7 +26,7 @@ ByteVector random_object(const Format& f, Geometry g, uint64_t seed) {
   for (std::byte& b : object) b = static_cast<std::byte>(random());
   const uint64_t block = static_cast<uint64_t>(f.bits_per_weight * f.group / 8);
   for (uint64_t at = 0; at < object.size(); at += block)
-    for (uint64_t half : {uint64_t{1}, uint64_t{3}, block - 1})
+    for (uint64_t half : {uint64_t{1}, uint64_t{3}, block - 3, block - 1})
       object[at + half] &= std::byte{0xBB};  // exponents below the highest
   return object;
 }

@@ -34,6 +34,10 @@ constexpr Route kRoutes[] = {
     {codec::FormatId::kGgufQ5_1, {kGeneric, kFloats, kPanels, kPanels}},
     {codec::FormatId::kGgufQ4K, {kGeneric, kFloats, kPanels, kPanels}},
     {codec::FormatId::kGgufQ5K, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kGgufQ2K, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kGgufQ3K, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kGgufIq4Nl, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kGgufIq4Xs, {kGeneric, kFloats, kPanels, kPanels}},
     {codec::FormatId::kGgufQ6K, {kGeneric, kFloats, kPanels, kPanels}},
 };
 static_assert(static_cast<int>(graph::Policy::kExact) == 0);

@@ -91,32 +91,72 @@ struct SixBits {  // gguf_q4_k, gguf_q5_k
   }
 };
 
-struct PanelQ6K {
-  static constexpr int kGroup = 16;
-  static constexpr int kBlockGroups = 16;
+template <int kGroupCols, int kHigh, int kOffset>
+struct ByteScaled {
+  static constexpr int kGroup = kGroupCols;
+  static constexpr int kBlockGroups = 256 / kGroupCols;
   static constexpr int kLowBits = 4;
-  static constexpr int kHighBits = 2;
-  static constexpr int kOffsetBits = 5;
+  static constexpr int kHighBits = kHigh;
+  static constexpr int kOffsetBits = kOffset;
   static constexpr bool kHasLow = false;
   static void block_scales(const std::byte* at, int lane, F* scale, F*) {
-    const F d = load_half(reinterpret_cast<const uint16_t*>(at + 256) + lane);
-    unrolled<0, 16>([&](auto u) {
+    const F d = load_half(reinterpret_cast<const uint16_t*>(at + 16 * kBlockGroups) + lane);
+    unrolled<0, kBlockGroups>([&](auto u) {
       const I word = iload(at + 64 * (u.value / 4) + 4 * lane);
       scale[u.value] = mul(d, to_float(sar<24>(shl<24 - u.value % 4 * 8>(word))));
     });
   }
 };
 
+using PanelQ6K = ByteScaled<16, 2, 5>;
+using PanelQ3K = ByteScaled<16, 0, 2>;
+
+// Codes that are places in a table of 8-bit numbers, which stand there raised by 128.
+template <typename Base>
+struct Tabled : Base {
+  static constexpr int kOffsetBits = 7;
+  static constexpr uint8_t kTable[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                         129, 141, 153, 166, 181, 197, 217, 241};
+};
+using PanelIq4Nl = Tabled<HalfScaled<32, 4, 0, 0>>;
+using PanelIq4Xs = Tabled<ByteScaled<32, 0, 0>>;
+
+struct PanelQ2K {
+  static constexpr int kGroup = 16;
+  static constexpr int kBlockGroups = 16;
+  static constexpr int kLowBits = 2;
+  static constexpr int kHighBits = 0;
+  static constexpr int kOffsetBits = 0;
+  static constexpr bool kHasLow = true;
+  static void block_scales(const std::byte* at, int lane, F* scale, F* low) {
+    const I halves = iload(at + 256 + 4 * lane);
+    const F d = widen_half(and_(halves, isplat(0xffff)));
+    const F least = widen_half(shr<16>(halves));
+    unrolled<0, kBlockGroups>([&](auto u) {
+      constexpr int kShift = u.value % 4 * 8;
+      const I word = iload(at + 64 * (u.value / 4) + 4 * lane);
+      scale[u.value] = mul(d, to_float(and_(shr<kShift>(word), isplat(15))));
+      low[u.value] = mul(least, to_float(and_(shr<kShift + 4>(word), isplat(15))));
+    });
+  }
+};
+
+// Codes of all eight bits: raised by 128, too large for sums in 16 bits.
+template <typename P>
+inline constexpr bool kIsTabled = requires { P::kTable; };
+template <typename P>
+inline constexpr bool kIsWide = P::kLowBits == 8 || kIsTabled<P>;
+
 // Steps whose products of codes and activations of ±127 are added in 16 bits before they are
 // widened: as few as keep the multipliers busy, since longer runs are longer chains (measured:
 // bench/README.md). Up to 8 fit with 4-bit codes, 4 with 5 bits, 2 with 6.
 template <typename P>
 constexpr int run_of() {
-  return P::kLowBits == 8 ? 1 : P::kHighBits == 2 ? 2 : 4;
+  return kIsWide<P> ? 1 : P::kHighBits == 2 ? 2 : 4;
 }
 template <typename P>
 constexpr int tile_run_of() {
-  return P::kLowBits == 8 ? 1 : 2;
+  return kIsWide<P> ? 1 : 2;
 }
 
 // Bytes of a step's codes in a panel, and of a group's.
@@ -137,11 +177,15 @@ inline constexpr int kTurnShare = (P::kGroup < 32 ? P::kGroup : 32) / 4 * kStepC
 template <typename P, int S>
 FLARE_ALWAYS_INLINE inline I step_codes(const std::byte* codes) {
   if constexpr (P::kLowBits == 8) return iload(codes + S * 64);
+  if constexpr (P::kLowBits == 2)
+    return and_(shr<2 * (S % 4)>(iload(codes + S / 4 * 64)), isplat(0x03030303));
   const I nibbles = isplat(0x0f0f0f0f);
   const auto low_of = [&](I pair) FLARE_ALWAYS_INLINE {
     return S % 2 == 0 ? and_(pair, nibbles) : and_(shr<4>(pair), nibbles);
   };
-  if constexpr (P::kHighBits == 0) {
+  if constexpr (kIsTabled<P>) {
+    return lookup(P::kTable, low_of(iload(codes + S / 2 * 64)));
+  } else if constexpr (P::kHighBits == 0) {
     return low_of(iload(codes + S / 2 * 64));
   } else {
     constexpr int kSteps = 8 / P::kHighBits;  // of a line of high bits, which stands before theirs
@@ -180,6 +224,14 @@ inline void with_format(codec::FormatId format, const Body& body) {
       return body(SixBits<0>{});
     case codec::FormatId::kGgufQ5K:
       return body(SixBits<1>{});
+    case codec::FormatId::kGgufQ2K:
+      return body(PanelQ2K{});
+    case codec::FormatId::kGgufQ3K:
+      return body(PanelQ3K{});
+    case codec::FormatId::kGgufIq4Nl:
+      return body(PanelIq4Nl{});
+    case codec::FormatId::kGgufIq4Xs:
+      return body(PanelIq4Xs{});
     case codec::FormatId::kGgufQ6K:
       return body(PanelQ6K{});
     default:

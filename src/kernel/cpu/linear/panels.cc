@@ -111,6 +111,8 @@ int width_index(codec::FormatId format) {
     case codec::FormatId::kQ5G64:
     case codec::FormatId::kQ6G64:
       return 0;
+    case codec::FormatId::kGgufQ2K:
+    case codec::FormatId::kGgufQ3K:
     case codec::FormatId::kGgufQ6K:
       return 2;
     default:

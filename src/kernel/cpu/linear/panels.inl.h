@@ -83,7 +83,7 @@ constexpr int width_of() {
 // What a group's sum begins with: −offset·Σx, or nothing where codes are signed or not raised.
 template <typename P>
 inline I first_dot(const int32_t* neg_sum) {
-  if (P::kOffsetBits == 0 || (kSignedCodes && P::kLowBits == 8)) return izero();
+  if (P::kOffsetBits == 0 || (kSignedCodes && kIsWide<P>)) return izero();
   constexpr int kMore = P::kOffsetBits - kSumBits[width_of<P>()];
   const I sum = isplat(*neg_sum);
   if constexpr (kMore > 0) return shl<kMore>(sum);
@@ -308,8 +308,7 @@ inline void unpack_slice(const PanelRef& panel, int64_t col, int64_t n_cols, con
         }
         unrolled<0, P::kGroup / 4>([&](auto s) {
           I w = step_codes<P, s.value>(codes);
-          if (kSignedCodes && P::kLowBits == 8)
-            w = xor_(w, isplat(static_cast<int32_t>(0x80808080u)));
+          if (kSignedCodes && kIsWide<P>) w = xor_(w, isplat(static_cast<int32_t>(0x80808080u)));
           istore(out + s.value * 64, w);
         });
         out += P::kGroup * kPanelRows;

@@ -15,10 +15,11 @@ using codec::FormatId;
 using testing::Array;
 
 constexpr uint32_t kSeed = 20261130;
-const FormatId kFormats[] = {FormatId::kQ4G64,    FormatId::kQ5G64,    FormatId::kQ6G64,
-                             FormatId::kQ8G32,    FormatId::kGgufQ4_0, FormatId::kGgufQ8_0,
-                             FormatId::kGgufQ4K,  FormatId::kGgufQ6K,  FormatId::kGgufQ4_1,
-                             FormatId::kGgufQ5_0, FormatId::kGgufQ5_1, FormatId::kGgufQ5K};
+const FormatId kFormats[] = {
+    FormatId::kQ4G64,    FormatId::kQ5G64,    FormatId::kQ6G64,     FormatId::kQ8G32,
+    FormatId::kGgufQ4_0, FormatId::kGgufQ8_0, FormatId::kGgufQ4K,   FormatId::kGgufQ6K,
+    FormatId::kGgufQ4_1, FormatId::kGgufQ5_0, FormatId::kGgufQ5_1,  FormatId::kGgufQ5K,
+    FormatId::kGgufQ2K,  FormatId::kGgufQ3K,  FormatId::kGgufIq4Nl, FormatId::kGgufIq4Xs};
 
 // Columns that share a scale of x̂.
 int64_t group_of(FormatId id) {
@@ -27,6 +28,8 @@ int64_t group_of(FormatId id) {
     case FormatId::kQ5G64:
     case FormatId::kQ6G64:
       return 64;
+    case FormatId::kGgufQ2K:
+    case FormatId::kGgufQ3K:
     case FormatId::kGgufQ6K:
       return 16;
     default:
@@ -43,6 +46,28 @@ std::vector<Isa> all_levels() {
   for (Isa isa : {Isa::kV2, Isa::kV3, Isa::kV4, Isa::kVnni})
     if (isa <= machine_isa().value_or(Isa::kV2)) out.push_back(isa);
   return out;
+}
+
+// Where the upper bytes of a ggml block's fp16 numbers stand; a minimum that is taken off is last.
+std::vector<uint64_t> high_bytes_of_halves(FormatId id) {
+  switch (id) {
+    case FormatId::kGgufQ4_1:
+    case FormatId::kGgufQ5_1:
+    case FormatId::kGgufQ4K:
+    case FormatId::kGgufQ5K:
+      return {1, 3};
+    case FormatId::kGgufQ2K:
+      return {81, 83};
+    case FormatId::kGgufQ3K:
+      return {109};
+    case FormatId::kGgufQ6K:
+      return {209};
+    default:
+      return {1};
+  }
+}
+bool takes_minimum_off(FormatId id) {
+  return id == FormatId::kGgufQ2K || id == FormatId::kGgufQ4K || id == FormatId::kGgufQ5K;
 }
 
 // Random legal stored bytes, scales about 2^-6.
@@ -62,12 +87,9 @@ std::vector<std::byte> random_object(const codec::Format& f, codec::Geometry g,
   }
   for (std::byte& b : object) b = static_cast<std::byte>(random());
   const auto block = static_cast<uint64_t>(f.bits_per_weight * f.group / 8);
-  const bool is_last = f.id == FormatId::kGgufQ6K;
-  const bool has_low = f.id == FormatId::kGgufQ4_1 || f.id == FormatId::kGgufQ5_1 ||
-                       f.id == FormatId::kGgufQ4K || f.id == FormatId::kGgufQ5K;
   for (uint64_t at = 0; at < object.size(); at += block)
-    for (const uint64_t half : {is_last ? block - 1 : 1, has_low ? 3 : block})
-      if (half < block) object[at + half] = std::byte{0x24};  // positive, 2^-6 … 2^-5
+    for (const uint64_t half : high_bytes_of_halves(f.id))
+      object[at + half] = std::byte{0x24};  // positive, 2^-6 … 2^-5
   return object;
 }
 
@@ -80,8 +102,9 @@ struct Parent {
     panels.resize(codec::panels_bytes(id, g));
     codec::pack_panels(id, object.data(), g, 0, codec::n_panels(g.rows), panels.data());
     // |step·code| + |low| where a format takes a minimum off: as if it were added.
-    if (id == FormatId::kGgufQ4K || id == FormatId::kGgufQ5K)
-      for (size_t at = 3; at < object.size(); at += id == FormatId::kGgufQ4K ? 144 : 176)
+    if (takes_minimum_off(id))
+      for (size_t at = high_bytes_of_halves(id).back(); at < object.size();
+           at += static_cast<size_t>(f.bits_per_weight * f.group / 8))
         object[at] ^= std::byte{0x80};
     sizes.resize(g.rows * g.cols);
     for (uint64_t r = 0; r < g.rows; ++r)

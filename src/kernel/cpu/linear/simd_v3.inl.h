@@ -54,6 +54,11 @@ inline I iadd(I a, I b) { return _mm256_add_epi32(a, b); }
 inline I iadd16(I a, I b) { return _mm256_add_epi16(a, b); }
 inline I imaddubs(I a, I b) { return _mm256_maddubs_epi16(a, b); }
 inline I imadd16(I a, I b) { return _mm256_madd_epi16(a, b); }
+// Each byte of `index`, below 16, becomes that byte of the table.
+inline I lookup(const uint8_t* table, I index) {
+  return _mm256_shuffle_epi8(
+      _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table))), index);
+}
 inline I isign8(I a, I b) { return _mm256_sign_epi8(a, b); }
 inline I iabs8(I a) { return _mm256_abs_epi8(a); }
 inline I isplat16(int16_t v) { return _mm256_set1_epi16(v); }

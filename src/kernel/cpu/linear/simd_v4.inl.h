@@ -56,6 +56,11 @@ inline I iadd16(I a, I b) { return _mm512_add_epi16(a, b); }
 inline I imaddubs(I a, I b) { return _mm512_maddubs_epi16(a, b); }
 inline I imadd16(I a, I b) { return _mm512_madd_epi16(a, b); }
 // a, negated where b is negative. Where b is 0 its product is 0 anyway.
+// Each byte of `index`, below 16, becomes that byte of the table.
+inline I lookup(const uint8_t* table, I index) {
+  return _mm512_shuffle_epi8(
+      _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table))), index);
+}
 inline I isign8(I a, I b) {
   return _mm512_mask_sub_epi8(a, _mm512_movepi8_mask(b), _mm512_setzero_si512(), a);
 }
