@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <unordered_map>
 
@@ -74,6 +75,7 @@ struct Reader::Impl {
   mutable std::mutex parts_mutex;
   mutable std::vector<std::unique_ptr<File>> files;
 
+  std::map<size_t, FilePages> file_pages;
   std::vector<std::unique_ptr<Region>> file_maps;
   std::vector<Region> crossing;  // objects that cross files
   std::unordered_map<const Object*, const std::byte*> crossing_of;
@@ -90,6 +92,7 @@ struct Reader::Impl {
   uint64_t payload_start(size_t i) const;
   const File& file(size_t i) const;
   std::vector<Piece> pieces(uint64_t offset, uint64_t bytes) const;
+  int pages_fd(size_t i);
   const std::byte* map_file(size_t i);
   const std::byte* map_crossing(const Object& object, const std::vector<Piece>& pieces);
   const Object& find(std::string_view object_id, Object::Kind kind) const;
@@ -132,12 +135,18 @@ std::vector<Reader::Impl::Piece> Reader::Impl::pieces(uint64_t offset, uint64_t 
   return out;
 }
 
+int Reader::Impl::pages_fd(size_t i) {
+  auto found = file_pages.find(i);
+  if (found == file_pages.end()) found = file_pages.emplace(i, FilePages::of(file(i))).first;
+  return found->second.fd();
+}
+
 const std::byte* Reader::Impl::map_file(size_t i) {
   if (!file_maps[i]) {
     const File& source = file(i);
     check_size_unchanged(source);
     file_maps[i] = std::make_unique<Region>(
-        map_region(source.path(), source.size(), PROT_READ, MAP_SHARED, source.fd()));
+        map_region(source.path(), source.size(), PROT_READ, MAP_SHARED, pages_fd(i)));
     note_mapping({file_maps[i]->data(), file_maps[i]->size()}, source.path().string());
   }
   return file_maps[i]->data();
@@ -166,7 +175,7 @@ const std::byte* Reader::Impl::map_crossing(const Object& object,
     // The first piece may begin inside a page; its page holds bytes of other objects before it.
     const uint64_t before = &piece == &pieces.front() ? lead : 0;
     if (::mmap(region.data() + at - before, length + before, PROT_READ, MAP_SHARED | MAP_FIXED,
-               source.fd(), static_cast<off_t>(piece.source - before)) == MAP_FAILED)
+               pages_fd(piece.index), static_cast<off_t>(piece.source - before)) == MAP_FAILED)
       throw mapping_error(source.path(), length, errno);
     note_mapping({region.data() + at - before, length + before}, source.path().string());
   }

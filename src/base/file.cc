@@ -2,8 +2,10 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,9 +18,45 @@
 
 #include "base/error.h"
 #include "base/file_registry.h"
+#include "base/log.h"
 
 namespace flare {
 namespace {
+
+constexpr uint64_t kCopyPiece = uint64_t{16} << 20;
+
+// Magic numbers that <linux/magic.h> lacks.
+constexpr uint32_t kCifs = 0xff534d42, kVboxShare = 0x786f4256, kLustre = 0x0bd00bd0,
+                   kVirtualWindowsDisk = 0x01021997;  // 9p
+
+bool is_remote(int fd) {
+  struct statfs info{};
+  if (::fstatfs(fd, &info) != 0) return false;
+  switch (static_cast<uint32_t>(info.f_type)) {
+    case NFS_SUPER_MAGIC:
+    case SMB_SUPER_MAGIC:
+    case SMB2_SUPER_MAGIC:
+    case kCifs:
+    case FUSE_SUPER_MAGIC:
+    case kVirtualWindowsDisk:
+    case CEPH_SUPER_MAGIC:
+    case AFS_SUPER_MAGIC:
+    case CODA_SUPER_MAGIC:
+    case kVboxShare:
+    case kLustre:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Some file systems refuse mappings; a lack of address space is another matter.
+bool can_be_mapped(int fd) {
+  void* p = ::mmap(nullptr, 1, PROT_READ, MAP_SHARED, fd, 0);
+  if (p == MAP_FAILED) return errno == ENOMEM;
+  ::munmap(p, 1);
+  return true;
+}
 
 int open_for_reading(const std::filesystem::path& path, uint64_t* size) {
   // Without O_NONBLOCK the opening of a named pipe would wait for a writer.
@@ -93,6 +131,46 @@ void File::read_at(uint64_t offset, MutableBytes out) const {
   }
 }
 
+FilePages::FilePages(FilePages&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), owns_(std::exchange(other.owns_, false)) {}
+FilePages& FilePages::operator=(FilePages&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(owns_, other.owns_);
+  return *this;
+}
+FilePages::~FilePages() {
+  if (owns_) ::close(fd_);
+}
+
+FilePages FilePages::of(const File& file) {
+  if (file.size() == 0 || (!is_remote(file.fd()) && can_be_mapped(file.fd())))
+    return {file.fd(), false};
+  log_info("{}: read into memory ({} bytes), since its file system is remote or has no mappings",
+           file.path().string(), file.size());
+  return copy_of(file);
+}
+
+FilePages FilePages::copy_of(const File& file) {
+  FilePages pages(::memfd_create("flare-file", MFD_CLOEXEC), true);
+  if (pages.fd_ < 0) {
+    pages.owns_ = false;
+    throw Error(Code::kDoesNotFit, "{}: no memory for a copy: {}", file.path().string(),
+                errno_text());
+  }
+  std::vector<std::byte> piece(std::min(file.size(), kCopyPiece));
+  for (uint64_t at = 0; at < file.size(); at += piece.size()) {
+    piece.resize(std::min<uint64_t>(piece.size(), file.size() - at));
+    file.read_at(at, piece);
+    try {
+      write_all(pages.fd_, at, piece, file.path());
+    } catch (const Error&) {
+      throw Error(Code::kDoesNotFit, "{}: no memory for a copy of {} bytes: {}",
+                  file.path().string(), file.size(), errno_text());
+    }
+  }
+  return pages;
+}
+
 Error mapping_error(const std::filesystem::path& path, uint64_t bytes, int why) {
   const std::string text = std::system_category().message(why);
   if (why != ENOMEM)
@@ -118,17 +196,12 @@ MappedFile::~MappedFile() {
 }
 
 MappedFile MappedFile::open(const std::filesystem::path& path) {
-  uint64_t size = 0;
-  const int fd = open_for_reading(path, &size);
-  if (size == 0) {
-    ::close(fd);
-    return MappedFile(path, {});
-  }
-  void* p = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-  const int why = errno;
-  ::close(fd);
-  if (p == MAP_FAILED) throw mapping_error(path, size, why);
-  const Bytes bytes(static_cast<const std::byte*>(p), size);
+  const File file = File::open(path);
+  if (file.size() == 0) return MappedFile(path, {});
+  const FilePages pages = FilePages::of(file);
+  void* p = ::mmap(nullptr, file.size(), PROT_READ, MAP_SHARED, pages.fd(), 0);
+  if (p == MAP_FAILED) throw mapping_error(path, file.size(), errno);
+  const Bytes bytes(static_cast<const std::byte*>(p), file.size());
   note_mapping(bytes, path.string());
   return MappedFile(path, bytes);
 }

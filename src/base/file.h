@@ -35,12 +35,34 @@ class File {
   uint64_t size_ = 0;
 };
 
+// What is mapped for a file: the file itself where touching its pages is cheap, else a copy in
+// memory that was read from front to end. Network file systems and FUSE fetch by the page what is
+// touched, end a process whose server goes away, or refuse mappings altogether.
+class FilePages {
+ public:
+  // Decides by the file system and by trying; a copy is logged. Errors: kRead, naming the file and
+  // where it ended; kDoesNotFit where memory is lacking.
+  static FilePages of(const File& file);
+  static FilePages copy_of(const File& file);
+  FilePages(FilePages&& other) noexcept;
+  FilePages& operator=(FilePages&& other) noexcept;
+  ~FilePages();
+  // As long as the file.
+  int fd() const { return fd_; }
+  bool is_copy() const { return owns_; }
+
+ private:
+  FilePages(int fd, bool owns) : fd_(fd), owns_(owns) {}
+  int fd_ = -1;
+  bool owns_ = false;
+};
+
 // Why mmap refused `bytes` of a file: kDoesNotFit for ENOMEM, else kRead.
 Error mapping_error(const std::filesystem::path& path, uint64_t bytes, int why);
 
-// A whole file mapped read-only. An empty file maps to an empty span. Errors: kNotFound and those
-// of mapping_error. If the file shrinks afterwards, reading what is gone raises SIGBUS, whose
-// handler finds the path with path_of_mapping_at (file_registry.h).
+// A whole file mapped read-only, as FilePages decides. An empty file maps to an empty span. Errors:
+// kNotFound and those of FilePages and mapping_error. If the file shrinks afterwards, reading what
+// is gone raises SIGBUS, whose handler finds the path with path_of_mapping_at (file_registry.h).
 class MappedFile {
  public:
   static MappedFile open(const std::filesystem::path& path);

@@ -114,6 +114,37 @@ TEST_F(FileTest, MappingShowsTheFileAndSurvivesRelease) {
   EXPECT_TRUE(MappedFile::open(write("empty", "")).bytes().empty());
 }
 
+TEST_F(FileTest, B019_ACopyInMemoryHasTheBytesAndOutlivesTheFile) {
+  std::string text;
+  for (int i = 0; text.size() < (17u << 20); ++i) text += std::to_string(i * 7919);
+  const auto path = write("large", text);
+  const File file = File::open(path);
+  EXPECT_FALSE(FilePages::of(file).is_copy());
+  const FilePages copy = FilePages::copy_of(file);
+  ASSERT_TRUE(copy.is_copy());
+  std::filesystem::resize_file(path, 3);
+  std::string read(text.size(), '\0');
+  ASSERT_EQ(::pread(copy.fd(), read.data(), read.size(), 0), static_cast<ssize_t>(read.size()));
+  EXPECT_EQ(read, text);
+  // What is gone is an error that names the file, and no signal.
+  try {
+    FilePages::copy_of(file);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kRead);
+    EXPECT_NE(e.message().find(path.string() + ": ends at 3"), std::string::npos) << e.message();
+  }
+}
+
+TEST_F(FileTest, B019_WhatCannotBeMappedIsRead) {
+  // Files of sysfs say that they have a page, hold less, and cannot be mapped.
+  const std::filesystem::path path = "/sys/kernel/mm/transparent_hugepage/enabled";
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none)) GTEST_SKIP() << path << " is not there";
+  EXPECT_TRUE(FilePages::of(File::open(write("none", ""))).fd() >= 0);
+  EXPECT_EQ(code_of([&] { MappedFile::open(path); }), Code::kRead);
+}
+
 TEST_F(FileTest, TextFilesHaveALimit) {
   const fs::path path = write("a", "0123456789");
   EXPECT_EQ(read_text_file(path), "0123456789");
