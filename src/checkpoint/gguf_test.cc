@@ -202,6 +202,43 @@ TEST(GgufHostile, AnyByteChangedIsRefusedOrReadWithinTheFile) {
   }
 }
 
+// Sizes that wrap, or that a small file only claims. (Every truncation: above.)
+TEST(GgufHostile, B018_CraftedSizesAreRefusedByField) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& bytes, const char* part) {
+    try {
+      GgufFile::open(folder.write("crafted.gguf", bytes));
+      ADD_FAILURE() << "accepted, expected " << part;
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("crafted.gguf"), std::string::npos) << error.message();
+      EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+    }
+  };
+  const std::string data(32, '\0');
+  const auto with_shape = [&](std::vector<uint64_t> shape, uint32_t type) {
+    return test::GgufBuilder()
+        .text("general.architecture", "llama")
+        .tensor("weight", std::move(shape), type, data)
+        .bytes();
+  };
+  const uint64_t wide = (uint64_t{1} << 42) + 1;
+  refused(with_shape({wide, wide}, 0), "weight");  // wraps 64 bits
+  refused(with_shape({wide}, 0), "weight");        // far beyond the file
+  refused(with_shape({8}, 9999), "9999");
+  refused(with_shape({2, 2, 2, 1, 1}, 0), "5 dimensions");
+  std::string many = with_shape({8}, 0);
+  const size_t at = many.find("weight") + 6;
+  many.replace(at, 4, "\xff\xff\xff\xff");
+  refused(many, "4294967295 dimensions");
+  test::GgufBytes text;
+  text.raw("GGUF").number<uint32_t>(3).number<uint64_t>(0).number<uint64_t>(1).text("k");
+  text.kind(GgufKind::kString).number(uint64_t{1} << 30).raw(std::string(100, 'x'));
+  refused(text.all(), "'k'");
+  refused(
+      test::GgufBuilder().u32("general.alignment", 1u << 30).tensor("weight", {8}, 0, data).bytes(),
+      "general.alignment");
+}
+
 TEST(GgufHostile, OverlappingTensorsAreRefused) {
   const TemporaryFolder folder;
   std::string bytes = sample(3);

@@ -168,6 +168,57 @@ TEST(SafetensorsFile, OrdersTensorsByOffsetWhateverTheHeaderSays) {
             (std::vector<std::pair<std::string, std::string>>{{"format", "pt"}, {"a", ""}}));
 }
 
+TEST(SafetensorsFile, B029_RangesAreCheckedBeforeAnythingIsRead) {
+  const TemporaryFolder folder;
+  const auto header = [](const char* range, const char* shape = "[4]") {
+    return fmt::format(R"({{"first":{{"dtype":"U8","shape":[4],"data_offsets":[0,4]}},)"
+                       R"("second":{{"dtype":"U8","shape":{},"data_offsets":{}}}}})",
+                       shape, range);
+  };
+  const struct {
+    std::string header;
+    size_t data;
+    const char* part;
+  } cases[] = {
+      {header("[0,4]"), 4, "second"},                             // the same bytes
+      {header("[2,6]"), 6, "second"},                             // overlap
+      {header("[8,4]"), 8, "second"},                             // begins behind its end
+      {header("[6,10]"), 10, "second"},                           // a hole
+      {header("[4,8]", "[4294967296,4294967296]"), 8, "second"},  // 2^64
+      {header("[4,8]", "[5]"), 8, "second"},                      // another size
+      {header("[4,8.0]"), 8, "second"},
+      {header("[4,-8]"), 8, "second"},
+      {header("[4,8]"), 7, "second"},  // cut
+  };
+  for (const auto& c : cases) {
+    const Error error = refusal_of(folder, c.header, c.data);
+    EXPECT_NE(error.code(), Code::kInternal) << error.message();
+    EXPECT_NE(error.message().find(c.part), std::string::npos) << error.message();
+  }
+  for (const uint64_t length : {uint64_t{1} << 63, uint64_t{1} << 20, uint64_t{200} << 20}) {
+    std::string text(8, '\0');
+    store_le(reinterpret_cast<std::byte*>(text.data()), length);
+    try {
+      SafetensorsFile::open(folder.write("long.safetensors", text + "{}"));
+      ADD_FAILURE() << "a header of " << length << " bytes was accepted";
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("long.safetensors"), std::string::npos) << error.message();
+      EXPECT_NE(error.message().find(std::to_string(length)), std::string::npos) << error.message();
+    }
+  }
+}
+
+TEST(SafetensorsFile, B116_ANameThatComesTwiceIsRefusedByName) {
+  const TemporaryFolder folder;
+  const Error error = refusal_of(folder,
+                                 R"({"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                                 R"("w":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+                                 2);
+  EXPECT_EQ(error.code(), Code::kDirectory);
+  EXPECT_NE(error.message().find("'w'"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("twice"), std::string::npos) << error.message();
+}
+
 TEST(SafetensorsFile, RefusesHeadersThatAreNotExactlyRight) {
   const TemporaryFolder folder;
   const struct {
