@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codec/format.h"
+#include "codec/search.h"
 
 namespace flare::codec {
 
@@ -56,5 +57,14 @@ Format i8_g32_bf16_format();
 Format i8_row_fp32_format();
 Format u8z8_g32_bf16_format();
 Format u8z8_g32_fp16_format();
+
+// Searches, of the formats that have one (search.cc lists them).
+Search q4_g64_search();
+Search q5_g64_search();
+Search q6_g64_search();
+Search q8_g32_search();
+Search gguf_q4_k_search();
+Search gguf_q5_k_search();
+Search gguf_q6_k_search();
 
 }  // namespace flare::codec

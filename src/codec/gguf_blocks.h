@@ -7,15 +7,20 @@
 //   static void decode(const std::byte* block, float* out);      kValues exact values
 //   static void codes(const std::byte* block, uint8_t* out);     kValues codes, see Format::codes;
 //                                                    absent where nothing needs them
+//   static bool encode(const float* x, const float* w, std::byte* block);   absent without an
+//                                                    encoder; w: weights of squared errors, kValues
+//                                                    of them, >= 0; false: x cannot be held
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "base/checked.h"
 #include "base/float_types.h"
 #include "codec/format.h"
+#include "codec/grouped_search.h"
 
 namespace flare::codec {
 
@@ -51,6 +56,18 @@ inline int q3_scale(const std::byte* packed, int u) {
 inline int iq4_scale(const std::byte* block, int u) {
   const int low = byte_at(block, 4 + u / 2) >> 4 * (u % 2) & 15;
   return low + 16 * (load_le<uint16_t>(block + 2) >> 2 * u & 3) - 32;
+}
+// The same pair written: six_bits of the result gives it back.
+inline void set_six_bits(std::byte* packed, int u, SixBits pair) {
+  const auto put = [&](int i, int value) { packed[i] = static_cast<std::byte>(value); };
+  if (u < 4) {
+    put(u, (byte_at(packed, u) & 0xc0) | pair.scale);
+    put(u + 4, (byte_at(packed, u + 4) & 0xc0) | pair.least);
+    return;
+  }
+  put(u + 4, (pair.scale & 15) | (pair.least & 15) << 4);
+  put(u - 4, (byte_at(packed, u - 4) & 63) | (pair.scale >> 4) << 6);
+  put(u, (byte_at(packed, u) & 63) | (pair.least >> 4) << 6);
 }
 // What the codes of iq4_nl and iq4_xs stand for.
 inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -93,10 +110,40 @@ struct GgufBlocks {
       Block::codes(block, out + col);
   }
 
-  // §8.7: blocks come from files that hold them.
-  static void encode(const float*, uint64_t, Geometry, std::byte* const*) {
-    throw Error(Code::kValue, "{} is never encoded from numbers, rows of these blocks expected",
-                Block::kName);
+  static constexpr bool kHasEncoder = requires { &Block::encode; };
+
+  static void encode(const float* src, uint64_t n_rows, Geometry g, std::byte* const* dst) {
+    search(src, n_rows, g, nullptr, dst);
+  }
+
+  static void search(const float* src, uint64_t n_rows, Geometry g, const float* importance,
+                     std::byte* const* dst) {
+    if constexpr (!kHasEncoder) {
+      throw Error(Code::kValue, "{} is never encoded from numbers, rows of these blocks expected",
+                  Block::kName);
+    } else {
+      const GroupWeights weights(importance, g.cols, Block::kValues);
+      const Planes p = planes(g);
+      for (uint64_t r = 0; r < n_rows; ++r)
+        for (uint64_t col = 0; col < g.cols; col += Block::kValues) {
+          std::byte* block =
+              dst[0] + r * p.plane[0].row_bytes + col / Block::kValues * Block::kBytes;
+          const float* x = src + r * g.cols + col;
+          if (!Block::encode(x, weights.of_group(col / Block::kValues), block)) refuse(x, r, col);
+        }
+    }
+  }
+
+  [[noreturn]] static void refuse(const float* x, uint64_t row, uint64_t first_col) {
+    uint64_t worst = 0;
+    for (uint64_t i = 0; i < Block::kValues; ++i) {
+      if (!std::isfinite(x[i]))
+        throw Error(Code::kValue, "row {} column {}: {}, a finite value expected", row,
+                    first_col + i, x[i]);
+      if (std::fabs(x[i]) > std::fabs(x[worst])) worst = i;
+    }
+    throw Error(Code::kValue, "row {} column {}: {} needs a scale above fp16, less expected for {}",
+                row, first_col + worst, x[worst], Block::kName);
   }
 
   static void validate(const std::byte* object, Geometry g, uint64_t row, uint64_t n_rows) {

@@ -26,6 +26,28 @@ struct Q4_0 {
       out[16 + i] = pair >> 4;
     }
   }
+  // ggml's rule: the value of the largest magnitude, sign included, becomes code 0, which stands
+  // for −8; a half step is added and the rest cut off. A block of zeros has scale −0.
+  static bool encode(const float* x, const float*, std::byte* block) {
+    float largest = 0;
+    for (uint64_t i = 0; i < kValues; ++i) {
+      if (!std::isfinite(x[i])) return false;
+      if (std::fabs(x[i]) > std::fabs(largest)) largest = x[i];
+    }
+    const float scale = largest / -8;
+    const uint16_t word = f32_to_fp16(scale);
+    if ((word & 0x7c00u) == 0x7c00u) return false;
+    float inverse = 1 / scale;
+    if (!std::isfinite(inverse)) inverse = 0;  // of zeros and of what rounds to them
+    store_le(block, word);
+    for (int i = 0; i < 16; ++i) {
+      const auto code = [&](float value) {
+        return std::min(15, static_cast<int>(value * inverse + 8.5f));
+      };
+      block[2 + i] = static_cast<std::byte>(code(x[i]) | code(x[16 + i]) << 4);
+    }
+    return true;
+  }
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // which an fp16 number scales (artifact.md §6.4).
 #include "codec/formats.h"
 #include "codec/gguf_blocks.h"
+#include "codec/gguf_k_search.h"
 
 namespace flare::codec {
 namespace {
@@ -34,10 +35,24 @@ struct Q4K {
         out[64 * pair + 32 + l] = both >> 4;
       }
   }
+  static bool encode(const float* x, const float* w, std::byte* block) {
+    AffineBlock found;
+    if (!search_affine(x, w, 15, found)) return false;
+    std::memset(block, 0, 16);
+    store_le(block, found.d);
+    store_le(block + 2, found.dmin);
+    for (int u = 0; u < 8; ++u) set_six_bits(block + 4, u, {found.scale[u], found.least[u]});
+    for (int pair = 0; pair < 4; ++pair)
+      for (int l = 0; l < 32; ++l)
+        block[16 + 32 * pair + l] = static_cast<std::byte>(found.codes[64 * pair + l] |
+                                                           found.codes[64 * pair + 32 + l] << 4);
+    return true;
+  }
 };
 
 }  // namespace
 
 Format gguf_q4_k_format() { return GgufBlocks<Q4K>::format(); }
+Search gguf_q4_k_search() { return GgufBlocks<Q4K>::search; }
 
 }  // namespace flare::codec

@@ -2,6 +2,7 @@
 // which an fp16 number scales (artifact.md §6.4).
 #include "codec/formats.h"
 #include "codec/gguf_blocks.h"
+#include "codec/gguf_k_search.h"
 
 namespace flare::codec {
 namespace {
@@ -31,10 +32,28 @@ struct Q5K {
     for (int u = 0; u < 8; ++u)
       for (int l = 0; l < 32; ++l) out[32 * u + l] = static_cast<uint8_t>(code_at(block, u, l));
   }
+  static bool encode(const float* x, const float* w, std::byte* block) {
+    AffineBlock found;
+    if (!search_affine(x, w, 31, found)) return false;
+    std::memset(block, 0, 48);
+    store_le(block, found.d);
+    store_le(block + 2, found.dmin);
+    for (int u = 0; u < 8; ++u) {
+      set_six_bits(block + 4, u, {found.scale[u], found.least[u]});
+      for (int l = 0; l < 32; ++l)
+        block[16 + l] |= static_cast<std::byte>(found.codes[32 * u + l] >> 4 << u);
+    }
+    for (int pair = 0; pair < 4; ++pair)
+      for (int l = 0; l < 32; ++l)
+        block[48 + 32 * pair + l] = static_cast<std::byte>(
+            (found.codes[64 * pair + l] & 15) | (found.codes[64 * pair + 32 + l] & 15) << 4);
+    return true;
+  }
 };
 
 }  // namespace
 
 Format gguf_q5_k_format() { return GgufBlocks<Q5K>::format(); }
+Search gguf_q5_k_search() { return GgufBlocks<Q5K>::search; }
 
 }  // namespace flare::codec

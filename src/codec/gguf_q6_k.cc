@@ -2,6 +2,7 @@
 // one fp16 number scales (artifact.md §6.4).
 #include "codec/formats.h"
 #include "codec/gguf_blocks.h"
+#include "codec/gguf_k_search.h"
 
 namespace flare::codec {
 namespace {
@@ -42,10 +43,26 @@ struct Q6K {
         to[96] = static_cast<uint8_t>((next >> 4) | (high >> 6) << 4);
       }
   }
+  static bool encode(const float* x, const float* w, std::byte* block) {
+    SignedBlock found;
+    if (!search_signed(x, w, found)) return false;
+    store_le(block + 208, found.d);
+    for (int s = 0; s < 16; ++s) block[192 + s] = static_cast<std::byte>(found.scale[s]);
+    for (int half = 0; half < 2; ++half)
+      for (int l = 0; l < 32; ++l) {
+        const auto code = [&](int r) { return found.codes[128 * half + 32 * r + l] + 32; };
+        block[64 * half + l] = static_cast<std::byte>((code(0) & 15) | (code(2) & 15) << 4);
+        block[64 * half + 32 + l] = static_cast<std::byte>((code(1) & 15) | (code(3) & 15) << 4);
+        block[128 + 32 * half + l] = static_cast<std::byte>(code(0) >> 4 | code(1) >> 4 << 2 |
+                                                            code(2) >> 4 << 4 | code(3) >> 4 << 6);
+      }
+    return true;
+  }
 };
 
 }  // namespace
 
 Format gguf_q6_k_format() { return GgufBlocks<Q6K>::format(); }
+Search gguf_q6_k_search() { return GgufBlocks<Q6K>::search; }
 
 }  // namespace flare::codec

@@ -24,5 +24,6 @@ struct Q4G64 {
 }  // namespace
 
 Format q4_g64_format() { return RowSplit<Q4G64>::format(); }
+Search q4_g64_search() { return RowSplit<Q4G64>::search; }
 
 }  // namespace flare::codec

@@ -34,5 +34,6 @@ struct Q5G64 {
 }  // namespace
 
 Format q5_g64_format() { return RowSplit<Q5G64>::format(); }
+Search q5_g64_search() { return RowSplit<Q5G64>::search; }
 
 }  // namespace flare::codec

@@ -35,5 +35,6 @@ struct Q6G64 {
 }  // namespace
 
 Format q6_g64_format() { return RowSplit<Q6G64>::format(); }
+Search q6_g64_search() { return RowSplit<Q6G64>::search; }
 
 }  // namespace flare::codec

@@ -24,5 +24,6 @@ struct Q8G32 {
 }  // namespace
 
 Format q8_g32_format() { return RowSplit<Q8G32>::format(); }
+Search q8_g32_search() { return RowSplit<Q8G32>::search; }
 
 }  // namespace flare::codec

@@ -21,6 +21,8 @@
 #include "base/checked.h"
 #include "base/float_types.h"
 #include "codec/format.h"
+#include "codec/group_math.h"
+#include "codec/grouped_search.h"
 
 namespace flare::codec {
 
@@ -127,11 +129,19 @@ struct RowSplit {
       throw Error(Code::kValue, "{} is never encoded from numbers, an object of it expected",
                   C::kName);
     else
-      encode_groups(src, n_rows, g, dst);
+      encode_groups(src, n_rows, g, nullptr, dst);
+  }
+  static void search(const float* src, uint64_t n_rows, Geometry g, const float* importance,
+                     std::byte* const* dst) {
+    const GroupWeights weights(importance, g.cols, kGroup);
+    encode_groups(src, n_rows, g, &weights, dst);
   }
 
-  static void encode_groups(const float* src, uint64_t n_rows, Geometry g, std::byte* const* dst) {
+  // With weights the scales are searched for.
+  static void encode_groups(const float* src, uint64_t n_rows, Geometry g,
+                            const GroupWeights* weights, std::byte* const* dst) {
     const Planes p = planes(g);
+    const GroupMath& math = group_math();
     const uint64_t groups = p.plane[kScalePlane].row_bytes / 2;
     for (uint64_t row = 0; row < n_rows; ++row) {
       const float* from = src + row * g.cols;
@@ -147,7 +157,8 @@ struct RowSplit {
           std::fill(std::copy_n(values, n_real, padded), padded + kGroup, 0.0f);
           values = padded;
         }
-        if (!encode_group(values, base, high, scale)) refuse(values, n_real, row, begin);
+        const float* w = weights ? weights->of_group(group) : nullptr;
+        if (!encode_group(math, values, w, base, high, scale)) refuse(values, n_real, row, begin);
         base += kBaseBytes;
         if constexpr (kHasHigh) high += C::kHighBytes;
         scale += 2;
@@ -210,27 +221,22 @@ struct RowSplit {
         checked_add(offset, checked_mul(rows, row_bytes, "plane size"), "object size");
   }
 
-  // §8.2 on one group of kGroup values. False for what it refuses: a non-finite value, or a
-  // magnitude whose scale is not finite.
-  static bool encode_group(const float* x, std::byte* base, std::byte* high, std::byte* scale) {
-    int32_t top = 0;  // order of magnitudes is the order of their words; NaN and Inf come last
-    for (uint64_t i = 0; i < kGroup; ++i)
-      top = std::max(top, std::bit_cast<int32_t>(x[i]) & 0x7fffffff);
+  // §8.2 on one group of kGroup values, with weights §8.3. False for what it refuses: a non-finite
+  // value, or a magnitude whose scale is not finite.
+  static bool encode_group(const GroupMath& math, const float* x, const float* w, std::byte* base,
+                           std::byte* high, std::byte* scale) {
+    constexpr int n = static_cast<int>(kGroup);
+    constexpr ScaleRange range = {C::kQmin, C::kQmax};
+    const int32_t top = math.top(x, n);
     if (top >= 0x7f800000) return false;
     uint16_t word = 0;
-    alignas(16) Codes codes = {};
+    alignas(64) Codes codes = {};
     if (top != 0) {
-      word = f32_to_fp16(std::bit_cast<float>(top) / static_cast<float>(C::kQmax));
-      if (word == 0) word = 1;
+      const float largest = std::bit_cast<float>(top);
+      word = absmax_scale(largest, range);
       if (word >= 0x7c00) return false;
-      const float inverse = 1.0f / fp16_to_f32(word);
-      // |x·v| stays below 1.5·qmax + 1, so adding 1.5·2^23 leaves the nearest even integer in the
-      // low bits of the word.
-      for (uint64_t i = 0; i < kGroup; ++i) {
-        const float product = x[i] * inverse;
-        const int32_t q = std::bit_cast<int32_t>(product + 0x1.8p23f) - 0x4b400000;
-        codes[i] = static_cast<int8_t>(std::clamp(q, C::kQmin, C::kQmax));
-      }
+      if (w != nullptr) word = search_scale(math, x, w, n, largest, word, range);
+      math.quantise(x, n, grid_of(word, range), codes);
     }
     for (uint64_t i = 0; i < kGroup; i += 8)
       C::pack8(load_le<uint64_t>(reinterpret_cast<const std::byte*>(codes + i)),
