@@ -12,7 +12,7 @@ namespace {
 
 struct Flags {
   std::string source, output, recipe = "direct", components = "text", name, max_file_bytes,
-                              artifact_id;
+                              artifact_id, encoder, calibration;
   int threads = 0;
   bool force = false, dry_run = false;
 };
@@ -21,12 +21,20 @@ constexpr const char* kFooter = R"(
 Examples:
   ignition build models/nano --output nano.ninfer
   ignition build models/nano --output nano.ninfer --recipe q4 --force
+  ignition build models/nano --output nano.ninfer --recipe q4 --calibration nano.calibration
   ignition build ~/models/large --output large.ninfer --recipe q8 --max-file-bytes 4G
 
 Exit codes: 0 done, 2 usage, 3 source or folder missing, 4 source invalid, 8 output exists)";
 
 Json report_json(const prepare::BuildReport& report) {
-  Json::Array files, formats, resources, skipped, notes;
+  Json::Array files, formats, errors, resources, skipped, notes;
+  for (const auto& error : report.errors)
+    errors.push_back(Json::object({{"parameter", error.parameter},
+                                   {"format", error.format},
+                                   {"encoder", error.encoder},
+                                   {"weighted", error.calibrated},
+                                   {"error_before", error.before},
+                                   {"error", error.after}}));
   for (const auto& file : report.files) files.emplace_back(file.string());
   for (const auto& total : report.formats)
     formats.push_back(Json::object({{"format", total.format},
@@ -48,6 +56,7 @@ Json report_json(const prepare::BuildReport& report) {
                        {"payload_bytes", report.payload_bytes},
                        {"bits_per_weight", report.bits_per_weight()},
                        {"formats", formats},
+                       {"errors", errors},
                        {"resources", resources},
                        {"skipped", skipped},
                        {"notes", notes}});
@@ -61,6 +70,9 @@ std::string report_text(const prepare::BuildReport& report, bool dry_run) {
   for (const auto& total : report.formats)
     out += fmt::format("  {:<14}{:>6} objects {:>10} weights {:>12}\n", total.format, total.objects,
                        human_count(total.weights), human_bytes(total.bytes));
+  for (const auto& error : report.errors)
+    out += fmt::format("  {:<40} {:<12} {} {:.5f} → {:.5f}\n", error.parameter, error.format,
+                       error.calibrated ? "weighted error" : "error", error.before, error.after);
   for (const auto& component : report.skipped)
     out += fmt::format("  left out: component {} ({} tensors, {})\n", component.id,
                        component.tensors, human_bytes(component.bytes));
@@ -87,6 +99,8 @@ int run(const Flags& flags, const CommonFlags& common) {
                                 .dry_run = flags.dry_run,
                                 .progress = common.progress,
                                 .check_stop = check_interrupted};
+  if (!flags.encoder.empty()) options.encoder = prepare::encoder_from_name(flags.encoder);
+  options.calibration = flags.calibration;
   if (!flags.max_file_bytes.empty())
     options.max_file_bytes = parse_size("--max-file-bytes", flags.max_file_bytes);
   if (!flags.artifact_id.empty()) options.artifact_id = artifact::id_from_hex(flags.artifact_id);
@@ -117,6 +131,11 @@ std::function<int()> declare_build(CLI::App& app, const CommonFlags& common) {
       ->required();
   app.add_option("--recipe", flags->recipe, "format recipe: " + recipes + " (direct = bf16)")
       ->type_name("NAME");
+  app.add_option("--encoder", flags->encoder, "absmax, or search for better scales (the recipe's)")
+      ->type_name("NAME");
+  app.add_option("--calibration", flags->calibration,
+                 "weigh errors by what `ignition calibrate` wrote; implies --encoder search")
+      ->type_name("FILE");
   app.add_option("--components", flags->components, "components to build (text)")
       ->type_name("LIST");
   app.add_option("--name", flags->name, "public name of the model (the source's)")

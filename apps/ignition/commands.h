@@ -12,6 +12,8 @@ std::function<int()> declare_inspect(CLI::App& app, const CommonFlags& common);
 std::function<int()> declare_verify(CLI::App& app, const CommonFlags& common);
 std::function<int()> declare_reshard(CLI::App& app, const CommonFlags& common);
 std::function<int()> declare_logits(CLI::App& app, const CommonFlags& common);
+std::function<int()> declare_calibrate(CLI::App& app, const CommonFlags& common);
+std::function<int()> declare_eval(CLI::App& app, const CommonFlags& common);
 std::function<int()> declare_bench(CLI::App& app, const CommonFlags& common);
 
 }  // namespace flare::app

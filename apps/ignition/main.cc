@@ -9,6 +9,8 @@ int main(int argc, char** argv) {
       {"verify", "check an artifact: structure, codes, scales, padding", declare_verify},
       {"reshard", "split an artifact into files of another size", declare_reshard},
       {"logits", "run token ids and write logits and hidden states", declare_logits},
+      {"calibrate", "measure what projections read, for build --calibration", declare_calibrate},
+      {"eval", "perplexity of a model on texts", declare_eval},
       {"bench", "measure rounds and prompts against this machine's peaks", declare_bench},
   };
   return run_program({"ignition", "Prepares models: checkpoints to artifacts.", commands}, argc,

@@ -148,7 +148,8 @@ void CheckpointSource::fill(Encoded& encoded) {
     for (int p = 0; p < planes.count; ++p)
       rows.plane[p] =
           encoded.memory.data() + planes.plane[p].offset + row * planes.plane[p].row_bytes;
-    encode_rows(parameter, format, row, end - row, rows, team_);
+    encode_rows(parameter, format, row, end - row, rows, team_,
+                {.encoder = encoded.entry->choice.encoder});
     release_rows(checkpoint_, parameter, row, end);
   }
   const std::vector<std::byte> tail = tail_of(parameter, format);

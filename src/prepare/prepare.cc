@@ -92,6 +92,7 @@ package::PreparedModel prepare(std::unique_ptr<ParameterSource> source,
   ModelOptions model_options;
   model_options.exact = options.exact;
   model_options.taps = options.taps;
+  model_options.input_taps = options.input_taps;
   model_options.kv_dtype = options.exact ? graph::DType::kF32 : options.kv_dtype;
   TextModel model = build_text_model(*source, model_options);
   model.step.graph = fuse(std::move(model.step.graph), model.step.weights, model.step.constants);

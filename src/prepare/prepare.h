@@ -26,6 +26,7 @@ struct PrepareOptions {
   bool exact = false;                             // f32 reference arithmetic, f32 keys and values
   graph::DType kv_dtype = graph::DType::kF8E4M3;  // of pages, or kBf16; exact makes it f32
   bool taps = false;                              // plans copy hidden states out
+  bool input_taps = false;                        // plans copy out what every projection reads
   bool all_logits = false;     // every row may ask for logits, not one per sequence
   uint32_t prompt_logits = 0;  // rows of a step that may ask besides, for prompt_logprobs
   FrontendChoices frontend;

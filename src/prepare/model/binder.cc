@@ -134,6 +134,7 @@ std::vector<graph::Value> Binder::linear(graph::Value x, const std::string& inpu
                                          const std::vector<Projection>& projections) {
   uint32_t total = 0;
   for (const Projection& p : projections) total += p.rows;
+  tap_input(input, x);
   const graph::Value y = builder_.buffer(x, total);
   std::vector<graph::Value> out;
   uint32_t column = 0;
@@ -184,6 +185,7 @@ graph::Value Binder::linear(graph::Value x, const std::string& input, const std:
 graph::Value Binder::in_stored_order(graph::Value x, const std::string& input,
                                      const std::string& parameter) {
   ordered_.insert(parameter);
+  tap_input(input, x);  // in the order of the parameter, not in that of what is stored
   std::vector<int32_t> columns = source_.input_columns(parameter, input);
   if (columns.empty()) return x;
   if (columns.size() != x.cols)
@@ -204,8 +206,14 @@ graph::Value Binder::in_stored_order(graph::Value x, const std::string& input,
 void Binder::logits(graph::Value x, const std::string& input, const std::string& parameter,
                     uint32_t rows) {
   claim(parameter);
+  tap_input(input, x);
   Bound head = bind(parameter, input, rows, x.cols);
   builder_.logits(x, add_weight(parameter, std::move(head.matrix)), head.policy);
+}
+
+// Once an input, whatever the number of projections that read it.
+void Binder::tap_input(const std::string& input, graph::Value x) {
+  if (options_.input_taps && tapped_.insert(input).second) builder_.tap(input, x);
 }
 
 // Model code that binds a parameter twice has a defect: two uses of one tensor share one binding.

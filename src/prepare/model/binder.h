@@ -17,6 +17,7 @@ namespace flare::prepare {
 struct ModelOptions {
   bool exact = false;                             // f32 reference arithmetic, f32 keys and values
   bool taps = false;                              // emit hidden.K and hidden.final
+  bool input_taps = false;                        // emit what every projection reads, by its name
   graph::DType kv_dtype = graph::DType::kF8E4M3;  // of keys and values in pages
 };
 
@@ -104,12 +105,14 @@ class Binder {
   Bound bind(const std::string& parameter, const std::string& input, uint32_t rows, uint32_t cols);
   graph::Weight add_weight(const std::string& name, codec::Matrix matrix);
   void claim(const std::string& parameter);
+  void tap_input(const std::string& input, graph::Value x);
 
   ParameterSource& source_;
   ModelOptions options_;
   std::string component_;  // of the role: "text" of "text.step"
   graph::Builder builder_;
   std::set<std::string, std::less<>> claimed_;
+  std::set<std::string, std::less<>> tapped_;   // inputs with a tap
   std::set<std::string, std::less<>> ordered_;  // parameters whose stored order was asked for
   std::vector<codec::Matrix> weights_;
   std::vector<kernel::Constant> constants_;

@@ -2,15 +2,20 @@
 #include "prepare/recipe/build.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/team.h"
 #include "base/version.h"
+#include "codec/search.h"
 #include "prepare/checkpoint_source.h"
 #include "prepare/import/import.h"
+#include "prepare/recipe/calibration.h"
 #include "prepare/recipe/encode.h"
 #include "prepare/recipe/encoded_notes.h"
+#include "prepare/recipe/encoding_error.h"
 #include "prepare/recipe/plan.h"
 
 namespace flare::prepare {
@@ -56,28 +61,60 @@ void check_components(const BuildOptions& options, const ImportedModel& model,
   }
 }
 
-Json provenance_of(const checkpoint::Checkpoint& checkpoint, const Recipe& recipe) {
+// What the build knows beside the plan while it encodes.
+struct Encoding {
+  const ImportedModel& model;
+  std::optional<Calibration> calibration;
+};
+
+// Encoders by name, each with the formats it wrote.
+Json encoders_of(const ArtifactPlan& plan, const Encoding& encoding) {
+  std::map<std::string, std::set<std::string>> formats;
+  for (const ParentPlan& parent : plan.parents)
+    for (size_t i = 0; i < parent.members.size(); ++i) {
+      const ImportedParameter& member = *parent.members[i];
+      const codec::Format& format = codec::format(parent.format);
+      const bool calibrated =
+          encoding.calibration && !encoding.calibration->importance(encoding.model, member).empty();
+      const bool imported = format.quantised && copies_words(member, format);
+      formats[imported ? "import_encoded" : encoder_name(format, parent.encoders[i], calibrated)]
+          .emplace(format.name);
+    }
+  Json::Object out;
+  for (const auto& [encoder, names] : formats) {
+    Json::Array list;
+    for (const std::string& name : names) list.emplace_back(name);
+    out.emplace_back(encoder, Json(std::move(list)));
+  }
+  return out;
+}
+
+Json provenance_of(const checkpoint::Checkpoint& checkpoint, const Recipe& recipe,
+                   const ArtifactPlan& plan, const Encoding& encoding) {
   Json::Array files;
   for (const checkpoint::SafetensorsFile& file : checkpoint.files())
     files.emplace_back(file.path().filename().string());
   const checkpoint::GgufFile* gguf = checkpoint.gguf();
   if (gguf != nullptr) files.emplace_back(gguf->path().filename().string());
   const char* kind = gguf != nullptr ? "gguf" : "safetensors";
-  const char* encoder = recipe.projection                ? "grouped_absmax"
-                        : recipe.keep && gguf != nullptr ? "import_encoded"
-                                                         : "cast_direct";
-  return Json::object({{"source", Json::object({{"kind", kind}, {"files", files}})},
-                       {"recipe", recipe.name},
-                       {"encoder", encoder},
-                       {"tool", fmt::format("ignition {}", kVersion)}});
+  Json out = Json::object({{"source", Json::object({{"kind", kind}, {"files", files}})},
+                           {"recipe", recipe.name},
+                           {"encoders", encoders_of(plan, encoding)}});
+  if (encoding.calibration)
+    out.set("calibration", Json::object({{"model", encoding.calibration->model},
+                                         {"tokens", encoding.calibration->tokens},
+                                         {"text_sha256", encoding.calibration->text_sha256}}));
+  out.set("tool", fmt::format("ignition {}", kVersion));
+  return out;
 }
 
 // Encodes one parent block by block and hands the bytes to the artifact writer.
 class ParentEncoder {
  public:
   ParentEncoder(const checkpoint::Checkpoint& checkpoint, artifact::Writer& writer,
-                Progress& progress, const BuildOptions& options)
-      : checkpoint_(checkpoint),
+                Progress& progress, const BuildOptions& options, const Encoding& encoding)
+      : encoding_(encoding),
+        checkpoint_(checkpoint),
         writer_(writer),
         progress_(progress),
         options_(options),
@@ -88,9 +125,9 @@ class ParentEncoder {
     planes_ = format_->planes(parent.geometry);
     offset_ = writer_.directory().objects[parent.object].offset;
     uint64_t row = 0;
-    for (const ImportedParameter* member : parent.members) {
-      write_member(*member, row);
-      row += geometry_of(*member).rows;
+    for (size_t i = 0; i < parent.members.size(); ++i) {
+      write_member(*parent.members[i], parent.encoders[i], row);
+      row += geometry_of(*parent.members[i]).rows;
     }
     write_gaps(parent.geometry);
     // Members of a parent with a tail agree in it (plan.cc).
@@ -101,9 +138,18 @@ class ParentEncoder {
     progress_.advance(tail.size());
   }
 
+  std::vector<EncodingError> errors;  // of what was searched for
+
  private:
-  void write_member(const ImportedParameter& member, uint64_t parent_row) {
+  void write_member(const ImportedParameter& member, Encoder encoder, uint64_t parent_row) {
     const codec::Geometry geometry = geometry_of(member);
+    importance_.clear();
+    if (encoding_.calibration && encoder == Encoder::kSearch)
+      importance_ = encoding_.calibration->importance(encoding_.model, member);
+    const RowEncoder how = {encoder, importance_};
+    const bool measured = encoder == Encoder::kSearch && codec::search_of(format_->id) != nullptr &&
+                          !copies_words(member, *format_);
+    ErrorSums sums;
     uint64_t encoded_row_bytes = 0;
     for (int p = 0; p < planes_.count; ++p) encoded_row_bytes += planes_.plane[p].row_bytes;
     const uint64_t row_bytes = std::max(encoded_row_bytes, geometry.cols * sizeof(float));
@@ -112,19 +158,31 @@ class ParentEncoder {
     for (uint64_t row = 0; row < geometry.rows; row += block) {
       if (options_.check_stop) options_.check_stop();
       const uint64_t n = std::min(block, geometry.rows - row);
-      write_block(member, row, n, parent_row + row);
+      write_block(member, how, row, n, parent_row + row);
+      if (measured)
+        sums.add(measure_rows(member, *format_, row, n, encoded_rows(), importance_, team_));
       release_rows(checkpoint_, member, row, row + n);
     }
     release_sources(checkpoint_, member);
+    if (!measured) return;
+    const auto relative = [&](double sum) {
+      return sums.signal > 0 ? std::sqrt(sum / sums.signal) : 0;
+    };
+    errors.push_back({member.name, std::string(format_->name),
+                      encoder_name(*format_, encoder, !importance_.empty()), !importance_.empty(),
+                      relative(sums.before), relative(sums.after)});
   }
 
-  void write_block(const ImportedParameter& member, uint64_t row, uint64_t n, uint64_t parent_row) {
+  PlaneRows encoded_rows() {
     PlaneRows rows;
-    for (int p = 0; p < planes_.count; ++p) {
-      buffers_[p].resize(n * planes_.plane[p].row_bytes);
-      rows.plane[p] = buffers_[p].data();
-    }
-    encode_rows(member, *format_, row, n, rows, team_);
+    for (int p = 0; p < planes_.count; ++p) rows.plane[p] = buffers_[p].data();
+    return rows;
+  }
+
+  void write_block(const ImportedParameter& member, const RowEncoder& how, uint64_t row, uint64_t n,
+                   uint64_t parent_row) {
+    for (int p = 0; p < planes_.count; ++p) buffers_[p].resize(n * planes_.plane[p].row_bytes);
+    encode_rows(member, *format_, row, n, encoded_rows(), team_, how);
     for (int p = 0; p < planes_.count; ++p) {
       const codec::Plane& plane = planes_.plane[p];
       writer_.write(offset_ + plane.offset + parent_row * plane.row_bytes, buffers_[p]);
@@ -146,6 +204,8 @@ class ParentEncoder {
     planes_end_ = end;
   }
 
+  const Encoding& encoding_;
+  std::vector<float> importance_;  // of the member being written
   const checkpoint::Checkpoint& checkpoint_;
   artifact::Writer& writer_;
   Progress& progress_;
@@ -193,7 +253,8 @@ BuildReport report_of(const ImportedModel& model, const Recipe& recipe, const Ar
 }
 
 void write_artifact(const checkpoint::Checkpoint& checkpoint, const ArtifactPlan& plan,
-                    const fs::path& target, const BuildOptions& options, BuildReport& report) {
+                    const fs::path& target, const BuildOptions& options, const Encoding& encoding,
+                    BuildReport& report) {
   artifact::Writer writer(target, plan.directory,
                           {.max_file_bytes = options.max_file_bytes,
                            .id = options.artifact_id,
@@ -204,8 +265,9 @@ void write_artifact(const checkpoint::Checkpoint& checkpoint, const ArtifactPlan
     writer.write(writer.directory().objects[i].offset, as_bytes(bytes));
     progress.advance(bytes.size());
   }
-  ParentEncoder encoder(checkpoint, writer, progress, options);
+  ParentEncoder encoder(checkpoint, writer, progress, options, encoding);
   for (const ParentPlan& parent : plan.parents) encoder.write(parent);
+  report.errors = std::move(encoder.errors);
   for (const AuxiliaryPlan& auxiliary : plan.auxiliaries) {
     std::vector<std::byte> bytes(auxiliary.words.size() * sizeof(int32_t));
     for (size_t i = 0; i < auxiliary.words.size(); ++i)
@@ -224,7 +286,11 @@ void write_artifact(const checkpoint::Checkpoint& checkpoint, const ArtifactPlan
 
 BuildReport build_artifact(const fs::path& source, const fs::path& target,
                            const BuildOptions& options) {
-  const Recipe& recipe = find_recipe(options.recipe);
+  Recipe recipe = find_recipe(options.recipe);
+  const bool calibrates = !options.calibration.empty();
+  if (calibrates && options.encoder == Encoder::kAbsmax)
+    throw Error(Code::kUsage, "encoder absmax with a calibration: only a search heeds it");
+  recipe.encoder = options.encoder.value_or(calibrates ? Encoder::kSearch : recipe.encoder);
   std::error_code error;
   if (!fs::exists(source, error))
     throw Error(
@@ -240,13 +306,15 @@ BuildReport build_artifact(const fs::path& source, const fs::path& target,
   const auto checkpoint = checkpoint::Checkpoint::open(source);
   const ImportedModel model = import_checkpoint(checkpoint);
   check_components(options, model, source);
+  Encoding encoding{model, std::nullopt};
+  if (calibrates) encoding.calibration = read_calibration(options.calibration);
   ArtifactPlan plan = plan_artifact(model, recipe, read_resources(checkpoint));
   const std::string name = options.name.empty() ? checkpoint_name(source) : options.name;
   plan.directory.metadata = Json::object({{"name", name}});
-  plan.directory.provenance = provenance_of(checkpoint, recipe);
+  plan.directory.provenance = provenance_of(checkpoint, recipe, plan, encoding);
   BuildReport report = report_of(model, recipe, plan);
   report.name = name;
-  if (!options.dry_run) write_artifact(checkpoint, plan, target, options, report);
+  if (!options.dry_run) write_artifact(checkpoint, plan, target, options, encoding, report);
   return report;
 }
 

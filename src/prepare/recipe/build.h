@@ -11,6 +11,7 @@
 #include "artifact/writer.h"
 #include "base/progress.h"
 #include "prepare/import/imported_model.h"
+#include "prepare/recipe/recipe.h"
 
 namespace flare::prepare {
 
@@ -20,6 +21,8 @@ struct BuildOptions {
   std::string name;  // metadata.name; empty: the source's own
   std::optional<uint64_t> max_file_bytes;
   std::optional<artifact::ArtifactId> artifact_id;  // random otherwise
+  std::optional<Encoder> encoder;     // the recipe's otherwise; search with a calibration
+  std::filesystem::path calibration;  // of `ignition calibrate`; empty: none
   int threads = 1;
   bool force = false;
   bool dry_run = false;  // plan and report, write nothing
@@ -34,6 +37,14 @@ struct FormatTotal {
   uint64_t bytes = 0;
 };
 
+// What a search for scales gained: root of Σ w·(x − x')² / Σ w·x² with the format's default encoder
+// and with the one that was used; w is the column's importance where calibrated, else 1.
+struct EncodingError {
+  std::string parameter, format, encoder;
+  bool calibrated = false;
+  double before = 0, after = 0;
+};
+
 // What a person wants to know about a conversion.
 struct BuildReport {
   std::string name;
@@ -45,6 +56,7 @@ struct BuildReport {
   uint64_t weight_bytes = 0;
   uint64_t payload_bytes = 0;
   std::vector<FormatTotal> formats;    // largest first
+  std::vector<EncodingError> errors;   // of parameters whose scales were searched for, stored order
   std::vector<std::string> resources;  // roles
   std::vector<SkippedComponent> skipped;
   std::vector<std::string> notes;
@@ -57,7 +69,8 @@ struct BuildReport {
 // Reads the source a block of rows at a time and hands its pages back, so that resident memory does
 // not depend on the model's size. The output depends on source, recipe, name and artifact_id alone,
 // not on the number of threads. Nothing is left at `target` after an error. Errors: those of
-// Checkpoint::open, import_checkpoint and Writer; kUsage (recipe), kComponent, kValue.
+// Checkpoint::open, import_checkpoint and Writer; kUsage (recipe, encoder absmax with a
+// calibration), those of read_calibration, kComponent, kValue.
 BuildReport build_artifact(const std::filesystem::path& source, const std::filesystem::path& target,
                            const BuildOptions& options);
 

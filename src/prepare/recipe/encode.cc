@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/float_types.h"
+#include "codec/search.h"
 #include "prepare/recipe/recipe.h"
 
 namespace flare::prepare {
@@ -291,12 +292,18 @@ std::vector<int32_t> input_columns(const ImportedParameter& parameter,
   return columns;
 }
 
+bool copies_words(const ImportedParameter& parameter, const codec::Format& format) {
+  return same_words(parameter, format);
+}
+
 void encode_rows(const ImportedParameter& parameter, const codec::Format& format, uint64_t row,
-                 uint64_t n_rows, const PlaneRows& dst, Team& team) {
+                 uint64_t n_rows, const PlaneRows& dst, Team& team, const RowEncoder& encoder) {
   const codec::Geometry geometry = geometry_of(parameter);
   const codec::Planes planes = format.planes(geometry);
   const bool copy = same_words(parameter, format);
   const bool encoded = is_encoded(parameter);
+  const codec::Search search =
+      encoder.encoder == Encoder::kSearch ? codec::search_of(format.id) : nullptr;
   const bool in_source_order = parameter.columns.empty() || keeps_source_columns(parameter, format);
   const uint64_t step = row_step(format);
   const uint64_t at_once = std::max<uint64_t>(1, kValuesAtOnce / geometry.cols / step) * step;
@@ -323,7 +330,11 @@ void encode_rows(const ImportedParameter& parameter, const codec::Format& format
             }
             values.resize(n * geometry.cols);
             read_rows(parameter, row + r, n, values.data());
-            format.encode(values.data(), n, geometry, to);
+            if (search != nullptr)
+              search(values.data(), n, geometry,
+                     encoder.importance.empty() ? nullptr : encoder.importance.data(), to);
+            else
+              format.encode(values.data(), n, geometry, to);
           } catch (Error& error) {
             error.add_context(fmt::format("parameter '{}' from row {}", parameter.name, row + r));
             throw;

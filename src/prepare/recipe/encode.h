@@ -9,8 +9,15 @@
 #include "base/team.h"
 #include "prepare/import/encoded_source.h"
 #include "prepare/import/imported_model.h"
+#include "prepare/recipe/recipe.h"
 
 namespace flare::prepare {
+
+// The encoder of numbers, and for kSearch the weights of the columns' squared errors (empty: ones).
+struct RowEncoder {
+  Encoder encoder = Encoder::kAbsmax;
+  std::span<const float> importance;
+};
 
 codec::Geometry geometry_of(const ImportedParameter& parameter);
 
@@ -49,7 +56,10 @@ std::vector<int32_t> input_columns(const ImportedParameter& parameter, const cod
 // copied unchanged (§8.1). The bytes do not depend on the team's size. kValue names the parameter
 // for a value that the format refuses, in copied blocks as well.
 void encode_rows(const ImportedParameter& parameter, const codec::Format& format, uint64_t row,
-                 uint64_t n_rows, const PlaneRows& dst, Team& team);
+                 uint64_t n_rows, const PlaneRows& dst, Team& team, const RowEncoder& encoder = {});
+
+// Whether encode_rows copies words, so that no encoder is asked.
+bool copies_words(const ImportedParameter& parameter, const codec::Format& format);
 
 // Gives back the source pages that lie wholly in rows [begin, end), which were read.
 void release_rows(const checkpoint::Checkpoint& checkpoint, const ImportedParameter& parameter,

@@ -104,6 +104,8 @@ class Planner {
                             .layout = std::string(format.layout_name)};
     object.bytes = codec::encoded_bytes(format, format.layout_name, shape, 1);
     object.shape = std::move(shape);
+    for (const ImportedParameter* member : members)
+      parent.encoders.push_back(choices_.at(member->name).encoder);
     parent.members = std::move(members);
     plan_.directory.objects.push_back(std::move(object));
     plan_.parents.push_back(std::move(parent));

@@ -17,6 +17,7 @@ struct ParentPlan {
   codec::FormatId format = codec::FormatId::kBf16;
   codec::Geometry geometry;
   std::vector<const ImportedParameter*> members;
+  std::vector<Encoder> encoders;  // of the members
 };
 
 // An auxiliary of uses (§10.3): int32 words, or fp32 ones.

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "base/error.h"
+#include "codec/search.h"
 #include "prepare/recipe/encode.h"
 
 namespace flare::prepare {
@@ -79,6 +80,29 @@ std::optional<FormatId> direct_format_of(checkpoint::DType dtype) {
   return codec::find_format(name)->id;
 }
 
+Encoder encoder_from_name(std::string_view name) {
+  if (name == "absmax") return Encoder::kAbsmax;
+  if (name == "search") return Encoder::kSearch;
+  throw Error(Code::kUsage, "encoder {} is unknown, expected absmax or search", quote(name));
+}
+
+std::string encoder_name(const codec::Format& format, Encoder encoder, bool calibrated) {
+  if (!format.quantised) return "cast_direct";
+  const char* how = calibrated ? "_calibrated" : "";
+  switch (format.layout) {
+    case codec::LayoutId::kRowSplitK128:
+      if (encoder == Encoder::kAbsmax) return "grouped_absmax";
+      return fmt::format("grouped_search{}", how);
+    case codec::LayoutId::kGgufBlocks:
+      if (codec::search_of(format.id) == nullptr) return "gguf_absmax";
+      return fmt::format("gguf_search{}", encoder == Encoder::kSearch ? how : "");
+    case codec::LayoutId::kBlockScale:
+      return "nvfp4_maxabs";
+    default:
+      return "fp8_row_maxabs";
+  }
+}
+
 FormatChoice choose_format(const Recipe& recipe, const ImportedComponent& component,
                            const ImportedParameter& parameter) {
   if (recipe.keep && parameter.pieces.front().encoded != nullptr) {
@@ -100,7 +124,7 @@ FormatChoice choose_format(const Recipe& recipe, const ImportedComponent& compon
             codec::format(*format).quantised ? graph::Policy::kAllowA8 : graph::Policy::kA16Only};
   }
   if (const auto format = quantised_format(recipe, component, parameter))
-    return {*format, graph::Policy::kAllowA8};
+    return {*format, graph::Policy::kAllowA8, recipe.encoder};
   return {parameter.fp32_direct ? FormatId::kFp32 : FormatId::kBf16, graph::Policy::kA16Only};
 }
 
