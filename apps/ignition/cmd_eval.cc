@@ -17,7 +17,7 @@ namespace flare::app {
 namespace {
 
 struct Flags {
-  std::string model, text, corpus, output, recipe, isa;
+  std::string what, model, text, corpus, output, recipe, isa;
   std::string kv_dtype = "bf16";
   uint32_t context = 4096, stride = 2048;
   uint64_t tail = 0, limit = 0;
@@ -161,40 +161,38 @@ int run(const Flags& flags, const CommonFlags& common) {
 
 std::function<int()> declare_eval(CLI::App& app, const CommonFlags& common) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* perplexity = app.add_subcommand("perplexity", "token-weighted loss on texts");
-  app.require_subcommand(1);
-  perplexity->add_option("MODEL", flags->model, "artifact or checkpoint")->required();
-  perplexity->add_option("--text", flags->text, "text to score")->type_name("FILE");
-  perplexity
-      ->add_option("--corpus", flags->corpus,
-                   "JSON list of texts, or of lists of token ids, each scored by itself")
+  app.add_option("WHAT", flags->what, "perplexity: token-weighted loss on texts")
+      ->required()
+      ->check(CLI::IsMember({"perplexity"}).description(""));
+  app.add_option("MODEL", flags->model, "artifact or checkpoint")->required();
+  app.add_option("--text", flags->text, "text to score")->type_name("FILE");
+  app.add_option("--corpus", flags->corpus,
+                 "JSON list of texts, or of lists of token ids, each scored by itself")
       ->type_name("FILE.json");
-  perplexity->add_flag("--special", flags->special, "markers such as <|im_end|> match in the text");
-  perplexity->add_option("--context", flags->context, "tokens of a window (4096)")
+  app.add_flag("--special", flags->special, "markers such as <|im_end|> match in the text");
+  app.add_option("--context", flags->context, "tokens of a window (4096)")
       ->check(CLI::Range(2, 1 << 24))
       ->type_name("N");
-  perplexity->add_option("--stride", flags->stride, "tokens between windows (2048)")
+  app.add_option("--stride", flags->stride, "tokens between windows (2048)")
       ->check(CLI::Range(1, 1 << 24))
       ->type_name("N");
-  perplexity->add_option("--tail", flags->tail, "tokens that a window scores at most (all new)")
+  app.add_option("--tail", flags->tail, "tokens that a window scores at most (all new)")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
-  perplexity->add_option("--limit", flags->limit, "tokens to read at most (all)")
+  app.add_option("--limit", flags->limit, "tokens to read at most (all)")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
-  perplexity->add_option("--output", flags->output, "folder to write")
-      ->type_name("DIR")
-      ->required();
-  perplexity->add_flag("--exact", flags->exact, "f32 reference arithmetic, f32 keys and values")
-      ->excludes(add_kv_dtype_flag(*perplexity, &flags->kv_dtype));
-  perplexity->add_option("--recipe", flags->recipe, "format recipe of a checkpoint (keep)")
+  app.add_option("--output", flags->output, "folder to write")->type_name("DIR")->required();
+  app.add_flag("--exact", flags->exact, "f32 reference arithmetic, f32 keys and values")
+      ->excludes(add_kv_dtype_flag(app, &flags->kv_dtype));
+  app.add_option("--recipe", flags->recipe, "format recipe of a checkpoint (keep)")
       ->type_name("NAME");
-  perplexity->add_option("--threads", flags->threads, "workers (all cores)")
+  app.add_option("--threads", flags->threads, "workers (all cores)")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
-  perplexity->add_option("--isa", flags->isa, "highest CPU level to use: v2, v3, v4, vnni, bf16")
+  app.add_option("--isa", flags->isa, "highest CPU level to use: v2, v3, v4, vnni, bf16")
       ->type_name("LEVEL");
-  perplexity->footer(kFooter);
+  app.footer(kFooter);
   return [flags, &common] { return run(*flags, common); };
 }
 

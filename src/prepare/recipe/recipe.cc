@@ -17,8 +17,14 @@ constexpr Recipe kRecipes[] = {
     {"keep", true, {}, {}, {}, "every tensor in its stored type"},
     {"q8", false, FormatId::kQ8G32, FormatId::kQ8G32, FormatId::kQ8G32,
      "projections, embedding and head q8_g32"},
+    {"q6", false, FormatId::kQ6G64, FormatId::kQ6G64, FormatId::kQ6G64,
+     "projections, embedding and head q6_g64"},
+    {"q5", false, FormatId::kQ5G64, FormatId::kQ6G64, FormatId::kQ6G64,
+     "projections q5_g64, embedding and head q6_g64"},
     {"q4", false, FormatId::kQ4G64, FormatId::kQ6G64, FormatId::kQ6G64,
      "projections q4_g64, embedding and head q6_g64"},
+    {"gguf_q4_k", false, FormatId::kGgufQ4K, FormatId::kGgufQ6K, FormatId::kGgufQ6K,
+     "projections gguf_q4_k, embedding and head gguf_q6_k"},
 };
 constexpr std::string_view kDirectAlias = "direct";
 
