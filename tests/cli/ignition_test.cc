@@ -217,7 +217,7 @@ TEST_F(Ignition, RefusesBadDestinationsAndValues) {
   const std::string nano = kNano.string();
   expect_refused({"build", nano, "--output", out("no/such/folder.ninfer")}, 3, {"no/such"});
   expect_refused({"build", nano, "--output", out("x.ninfer"), "--recipe", "q7"}, 2,
-                 {"q7", "bf16, keep, q8, q4"});
+                 {"q7", "bf16, keep, q8, q6, q5, q4"});
   expect_refused({"build", nano, "--output", out("x.ninfer"), "--max-file-bytes", "0"}, 2,
                  {"--max-file-bytes"});
   expect_refused({"build", nano, "--output", out("x.ninfer"), "--max-file-bytes", "8Q"}, 2, {"8Q"});
