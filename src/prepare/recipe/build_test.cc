@@ -162,7 +162,8 @@ TEST(Build, RefusesUnknownRecipesAndComponents) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kUsage);
-    EXPECT_NE(error.message().find("bf16, keep, q8, q6, q5, q4"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("bf16, keep, q8, q6, q5, q4"), std::string::npos)
+        << error.message();
   }
   BuildOptions options = options_of("q4");
   options.components = {"text", "mtp"};
