@@ -136,6 +136,12 @@ struct Format {
   // in it. Null for formats whose codes nothing needs.
   void (*codes)(const std::byte* object, Geometry g, uint64_t row, uint8_t* out);
 
+  // Scale and low of every group of row `row` (of the row where a scale covers it): a value is
+  // scale·n − low, exact but for what the format itself rounds, where n is the code as codes()
+  // gives it if it has 4 bits, that less 128 if it has 8, and twice the value of an E2M1 code. For
+  // what reads codes as integers; null for formats that have another way or none.
+  void (*groups)(const std::byte* object, Geometry g, uint64_t row, float* scale, float* low);
+
   // Encodes n_rows rows of g.cols real values (row-major, `src`) with the format's default encoder
   // (cast_direct, grouped_absmax §8.2, fp8_row_maxabs §8.4; nvfp4: codec/nvfp4.h). dst[i] points at
   // the first encoded byte of the first row in plane i. Writes every byte of these rows. Errors:

@@ -15,12 +15,12 @@ namespace {
 
 constexpr uint64_t kStepBytes = 4 * kPanelRows;  // four columns of a panel, a byte each
 
-enum class Scales { kHalf, kHalfAndLow, kSixBits, kNibbles, kBytes };
+enum class Scales { kHalf, kHalfAndLow, kSixBits, kNibbles, kBytes, kFloat, kFloatAndLow };
 
 struct PanelFormat {
   FormatId id;
   int low_bits, high_bits;
-  uint64_t group_cols;  // of stored scales
+  uint64_t group_cols;  // under one scale of a panel: a stored one may cover several such groups
   int offset;           // what codes are raised by
   Scales scales;
 };
@@ -41,6 +41,20 @@ constexpr PanelFormat kPanelFormats[] = {
     {FormatId::kGgufQ3K, 4, 0, 16, 4, Scales::kBytes},
     {FormatId::kGgufIq4Nl, 4, 0, 32, 0, Scales::kHalf},
     {FormatId::kGgufIq4Xs, 4, 0, 32, 0, Scales::kBytes},
+    {FormatId::kMxfp4, 4, 0, 32, 0, Scales::kFloat},
+    {FormatId::kQ4G32Bf16, 4, 0, 32, 0, Scales::kFloatAndLow},
+    {FormatId::kQ4G64Bf16, 4, 0, 64, 0, Scales::kFloatAndLow},
+    {FormatId::kQ4G128Bf16, 4, 0, 64, 0, Scales::kFloatAndLow},
+    {FormatId::kU4G32Bf16, 4, 0, 32, 0, Scales::kFloatAndLow},
+    {FormatId::kU4G64Bf16, 4, 0, 64, 0, Scales::kFloatAndLow},
+    {FormatId::kU4G128Bf16, 4, 0, 64, 0, Scales::kFloatAndLow},
+    {FormatId::kU4G32Fp16, 4, 0, 32, 0, Scales::kFloatAndLow},
+    {FormatId::kU4G64Fp16, 4, 0, 64, 0, Scales::kFloatAndLow},
+    {FormatId::kU4G128Fp16, 4, 0, 64, 0, Scales::kFloatAndLow},
+    {FormatId::kI8G32Bf16, 8, 0, 32, 128, Scales::kFloatAndLow},
+    {FormatId::kU8G32Bf16, 8, 0, 32, 128, Scales::kFloatAndLow},
+    {FormatId::kU8G32Fp16, 8, 0, 32, 128, Scales::kFloatAndLow},
+    {FormatId::kI8RowFp32, 8, 0, 64, 128, Scales::kFloatAndLow},
 };
 
 const PanelFormat* find(FormatId id) {
@@ -49,10 +63,13 @@ const PanelFormat* find(FormatId id) {
   return nullptr;
 }
 
-bool has_halves(const PanelFormat& f) {
-  return f.scales == Scales::kHalf || f.scales == Scales::kHalfAndLow;
+bool is_super_block(const PanelFormat& f) {
+  return f.scales == Scales::kSixBits || f.scales == Scales::kNibbles || f.scales == Scales::kBytes;
 }
-uint64_t block_cols(const PanelFormat& f) { return has_halves(f) ? 128 : 256; }
+uint64_t block_cols(const PanelFormat& f) { return is_super_block(f) ? 256 : 128; }
+bool has_floats(const PanelFormat& f) {
+  return f.scales == Scales::kFloat || f.scales == Scales::kFloatAndLow;
+}
 
 uint64_t scale_bytes(const PanelFormat& f) {
   switch (f.scales) {
@@ -64,11 +81,17 @@ uint64_t scale_bytes(const PanelFormat& f) {
       return 4 * kStepBytes;
     case Scales::kNibbles:
       return 5 * kStepBytes;
+    case Scales::kFloat:
+      return block_cols(f) / f.group_cols * kStepBytes;
+    case Scales::kFloatAndLow:
+      return block_cols(f) / f.group_cols * 2 * kStepBytes;
     case Scales::kBytes:  // the last half line is zero
       return (block_cols(f) / f.group_cols / 4 + 1) * kStepBytes;
   }
   return 0;
 }
+
+constexpr int8_t kTwiceE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 // Steps whose high bits share a line, or whose codes do where there are none.
 uint64_t steps_of_line(const PanelFormat& f) {
@@ -198,6 +221,33 @@ void scatter_scales(const PanelFormat& f, const StoredScales& from, uint64_t b, 
       std::memcpy(to + groups / 4 * kStepBytes + 2 * lane, block + half_offset(f.id), 2);
       return;
     }
+    case Scales::kFloat:
+    case Scales::kFloatAndLow:
+      return;  // scatter_floats
+  }
+}
+
+// The scales of a row, and its lows, as binary32 numbers.
+struct FloatScales {
+  std::vector<float> scale, low;
+  uint64_t width = 0;  // columns of one
+};
+FloatScales float_scales(const Format& f, const std::byte* object, Geometry g, uint64_t row) {
+  FloatScales out;
+  out.width = f.group > 1 ? f.group : g.cols;
+  const uint64_t n = g.cols / out.width + (g.cols % out.width != 0 ? 1 : 0);
+  out.scale.resize(n);
+  out.low.resize(n);
+  f.groups(object, g, row, out.scale.data(), out.low.data());
+  return out;
+}
+void scatter_floats(const PanelFormat& f, const FloatScales& from, uint64_t b, uint64_t cols,
+                    std::byte* to, uint64_t lane) {
+  const bool has_low = f.scales == Scales::kFloatAndLow;
+  for (uint64_t col = b * block_cols(f); col < std::min(cols, (b + 1) * block_cols(f));
+       col += f.group_cols, to += (has_low ? 2 : 1) * kStepBytes) {
+    store_le(to + 4 * lane, from.scale[col / from.width]);
+    if (has_low) store_le(to + kStepBytes + 4 * lane, from.low[col / from.width]);
   }
 }
 
@@ -235,6 +285,12 @@ GroupScale group_scale(const PanelFormat& f, const std::byte* block, uint64_t la
       const std::byte* d = block + block_cols(f) / f.group_cols / 4 * kStepBytes + 2 * lane;
       return {half_at(d) * static_cast<float>(scale), 0};
     }
+    case Scales::kFloat:
+      return {load_le<float>(block + u * kStepBytes + 4 * lane), 0};
+    case Scales::kFloatAndLow: {
+      const std::byte* at = block + u * 2 * kStepBytes + 4 * lane;
+      return {load_le<float>(at), load_le<float>(at + kStepBytes)};
+    }
   }
   return {};
 }
@@ -249,6 +305,7 @@ PanelShape panel_shape(FormatId id, uint64_t cols) {
   PanelShape shape;
   shape.block_cols = block_cols(*f);
   shape.blocks = checked_align_up(cols, shape.block_cols, "row") / shape.block_cols;
+  shape.group_cols = f->group_cols;
   shape.low_bits = f->low_bits;
   shape.high_bits = f->high_bits;
   shape.scale_bytes = scale_bytes(*f);
@@ -278,11 +335,17 @@ void pack_panels(FormatId id, const std::byte* object, Geometry g, uint64_t begi
     for (uint64_t lane = 0; lane < rows; ++lane) {
       const uint64_t row = p * kPanelRows + lane;
       stored.codes(object, g, row, codes.data());
-      const StoredScales scales = stored_scales(f, object, g, row);
+      const StoredScales scales = has_floats(f) ? StoredScales{} : stored_scales(f, object, g, row);
+      const FloatScales floats =
+          has_floats(f) ? float_scales(stored, object, g, row) : FloatScales{};
       std::byte* block = out;
       for (uint64_t b = 0; b < shape.blocks; ++b, block += shape.block_bytes) {
         scatter_codes(f, shape, codes.data() + b * shape.block_cols, block, lane);
-        scatter_scales(f, scales, b, block, lane);
+        if (has_floats(f)) {
+          scatter_floats(f, floats, b, g.cols, block, lane);
+        } else {
+          scatter_scales(f, scales, b, block, lane);
+        }
       }
     }
   }
@@ -296,8 +359,10 @@ void decode_panels(FormatId id, const std::byte* panels, Geometry g, uint64_t ro
   const std::byte* panel = panels + row / kPanelRows * shape.bytes;
   const uint64_t lane = row % kPanelRows;
   const bool has_low = f.scales == Scales::kHalfAndLow || f.scales == Scales::kSixBits ||
-                       f.scales == Scales::kNibbles;
-  const bool is_tabled = id == FormatId::kGgufIq4Nl || id == FormatId::kGgufIq4Xs;
+                       f.scales == Scales::kNibbles || f.scales == Scales::kFloatAndLow;
+  const int8_t* table = id == FormatId::kMxfp4                                     ? kTwiceE2m1
+                        : id == FormatId::kGgufIq4Nl || id == FormatId::kGgufIq4Xs ? kIq4Values
+                                                                                   : nullptr;
   for (uint64_t done = 0; done < n_cols; done += f.group_cols) {
     const std::byte* block = panel + (col + done) / shape.block_cols * shape.block_bytes;
     const uint64_t in_block = (col + done) % shape.block_cols;
@@ -307,7 +372,7 @@ void decode_panels(FormatId id, const std::byte* panels, Geometry g, uint64_t ro
       const uint32_t step = gather_step(f, shape, block, lane, (in_block + i) / 4);
       for (uint64_t b = 0; b < 4 && i + b < n; ++b) {
         const auto code = static_cast<int>(step >> (8 * b) & 0xff);
-        const int number = is_tabled ? kIq4Values[code] : code - f.offset;
+        const int number = table != nullptr ? table[code] : code - f.offset;
         const float value = s.scale * static_cast<float>(number);
         out[done + i + b] = has_low ? value - s.low : value;
       }

@@ -12,6 +12,9 @@
 //     a
 //       line of its own at 2·r
 //     gguf_q2_k: 16 bytes of scale | minimum, word w at 64·w + 4·r; then d | dmin at 256 + 4·r
+//     mxfp4: binary32 scale of group g at 64·g + 4·r, half of the stored one: codes count halves
+//     integers of row_blocks_v1: binary32 scale and low of group g (Format::groups) at 128·g + 4·r
+//       and 64 behind it; groups of 32, or of 64 where stored ones are larger
 //
 //   codes, byte 4·r + b of a line for column b of row r
 //     8 bits: a line a step
@@ -37,6 +40,7 @@ inline constexpr uint64_t kPanelRows = 16;
 struct PanelShape {
   uint64_t block_cols = 0;                   // columns of a block
   uint64_t blocks = 0;                       // of a row; the last may be padded
+  uint64_t group_cols = 0;                   // under one scale: 16, 32 or 64
   int low_bits = 0;                          // 2, 4 or 8
   int high_bits = 0;                         // 0, 1 or 2
   uint64_t scale_bytes = 0, code_bytes = 0;  // of a block of 16 rows, in order

@@ -7,7 +7,9 @@
 //   using Scale;                     one of the scale words below
 //   static constexpr uint64_t kGroup;        columns that share a scale; 0: the whole row
 //   static constexpr bool kRowDivisor;       fp32 by which the row's products are divided
-// An element supplies kBits (4 or 8), kZeroBits (4, 8, or 0: no zero points), kEncodes (the rule of
+// An element whose codes are integers, or E2M1, supplies kRaised (what turns a code into an
+// unsigned one), kUnit (the value of 1) and zero(z), for Format::codes and Format::groups. An
+// element supplies kBits (4 or 8), kZeroBits (4, 8, or 0: no zero points), kEncodes (the rule of
 // OCP's MX formats), kLargest (magnitude), legal(code) and value(code, zero); with kEncodes also
 // kTopExponent and round(value).
 #pragma once
@@ -59,6 +61,9 @@ struct E4m3Scale {
 
 struct E2m1Element {
   static constexpr int kBits = 4, kZeroBits = 0, kTopExponent = 2;
+  static constexpr unsigned kRaised = 0;
+  static constexpr float kUnit = 0.5f;
+  static int zero(unsigned) { return 0; }
   static constexpr bool kEncodes = true;
   static constexpr float kLargest = 6;
   static bool legal(unsigned) { return true; }
@@ -76,6 +81,9 @@ struct E4m3Element {
 // Two's complement, all words legal.
 struct Signed4Element {
   static constexpr int kBits = 4, kZeroBits = 0;
+  static constexpr unsigned kRaised = 8;
+  static constexpr float kUnit = 1;
+  static int zero(unsigned) { return 8; }
   static constexpr bool kEncodes = false;
   static constexpr float kLargest = 8;
   static bool legal(unsigned) { return true; }
@@ -85,6 +93,9 @@ struct Signed4Element {
 };
 struct Signed8Element {
   static constexpr int kBits = 8, kZeroBits = 0;
+  static constexpr unsigned kRaised = 128;
+  static constexpr float kUnit = 1;
+  static int zero(unsigned) { return 0; }
   static constexpr bool kEncodes = false;
   static constexpr float kLargest = 128;
   static bool legal(unsigned) { return true; }
@@ -96,6 +107,9 @@ struct Signed8Element {
 template <int kCodeBits>
 struct ZeroPointElement {
   static constexpr int kBits = kCodeBits, kZeroBits = kCodeBits;
+  static constexpr unsigned kRaised = 0;
+  static constexpr float kUnit = 1;
+  static int zero(unsigned z) { return static_cast<int>(z) - (kCodeBits == 8 ? 128 : 0); }
   static constexpr bool kEncodes = false;
   static constexpr float kLargest = (1 << kCodeBits) - 1;
   static bool legal(unsigned) { return true; }
@@ -113,6 +127,9 @@ struct RowBlocks {
   // The MX rule gives powers of two; nvfp4 has its own.
   static constexpr bool kHasEncoder = Element::kEncodes && std::is_same_v<Scale, E8m0Scale>;
   static_assert(!(kHasZeros && C::kRowDivisor) && kMaxPlanes >= 3);
+
+  // Codes that count for themselves: integers, and E2M1 without a divisor.
+  static constexpr bool kHasIntegers = requires { Element::kRaised; } && !C::kRowDivisor;
 
   static uint64_t groups_of(uint64_t cols) {
     if constexpr (C::kGroup == 0) return 1;
@@ -151,6 +168,24 @@ struct RowBlocks {
     if constexpr (C::kRowDivisor) {
       const float divisor = at.divisor();
       for (uint64_t i = 0; i < n_cols; ++i) out[i] /= divisor;
+    }
+  }
+
+  static void codes(const std::byte* object, Geometry g, uint64_t row, uint8_t* out) {
+    if constexpr (kHasIntegers) {
+      const Row at(planes(g), object, row);
+      for (uint64_t col = 0; col < g.cols; ++col)
+        out[col] = static_cast<uint8_t>(at.code(col) ^ Element::kRaised);
+    }
+  }
+
+  static void groups(const std::byte* object, Geometry g, uint64_t row, float* scale, float* low) {
+    if constexpr (kHasIntegers) {
+      const Row at(planes(g), object, row);
+      for (uint64_t i = 0; i < groups_of(g.cols); ++i) {
+        scale[i] = at.scale(i) * Element::kUnit;
+        low[i] = scale[i] * static_cast<float>(Element::zero(at.zero(i)));
+      }
     }
   }
 
@@ -203,7 +238,8 @@ struct RowBlocks {
                 Element::kBits + (C::kGroup == 0 ? 0 : per_group / static_cast<double>(C::kGroup)),
             .planes = planes,
             .decode = decode,
-            .codes = nullptr,
+            .codes = kHasIntegers ? codes : nullptr,
+            .groups = kHasIntegers ? groups : nullptr,
             .encode = encode,
             .validate = validate};
   }

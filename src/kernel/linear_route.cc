@@ -39,6 +39,20 @@ constexpr Route kRoutes[] = {
     {codec::FormatId::kGgufIq4Nl, {kGeneric, kFloats, kPanels, kPanels}},
     {codec::FormatId::kGgufIq4Xs, {kGeneric, kFloats, kPanels, kPanels}},
     {codec::FormatId::kGgufQ6K, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kMxfp4, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kQ4G32Bf16, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kQ4G64Bf16, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kQ4G128Bf16, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kU4G32Bf16, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kU4G64Bf16, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kU4G128Bf16, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kU4G32Fp16, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kU4G64Fp16, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kU4G128Fp16, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kI8G32Bf16, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kU8G32Bf16, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kU8G32Fp16, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kI8RowFp32, {kGeneric, kFloats, kPanels, kPanels}},
 };
 static_assert(static_cast<int>(graph::Policy::kExact) == 0);
 static_assert(static_cast<int>(graph::Policy::kAllowA4) == kPolicies - 1);

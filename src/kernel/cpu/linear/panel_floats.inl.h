@@ -11,12 +11,10 @@ FLARE_ALWAYS_INLINE inline void step_values(const std::byte* codes, F scale, F n
   const I bytes[4] = {and_(w, isplat(0xff)), and_(shr<8>(w), isplat(0xff)),
                       and_(shr<16>(w), isplat(0xff)), shr<24>(w)};
   unrolled<0, 4>([&](auto b) FLARE_ALWAYS_INLINE {
-    const F code = to_float(bytes[b.value]);
-    if constexpr (P::kHasLow) {
-      out[b.value] = mul_add(scale, code, neg_low);
-    } else {
-      out[b.value] = mul(scale, add(code, splat(-static_cast<float>(1 << P::kOffsetBits))));
-    }
+    F code = to_float(bytes[b.value]);
+    if constexpr (P::kOffsetBits > 0)
+      code = add(code, splat(-static_cast<float>(1 << P::kOffsetBits)));
+    out[b.value] = P::kHasLow ? mul_add(scale, code, neg_low) : mul(scale, code);
   });
 }
 

@@ -111,15 +111,42 @@ struct ByteScaled {
 using PanelQ6K = ByteScaled<16, 2, 5>;
 using PanelQ3K = ByteScaled<16, 0, 2>;
 
+// Binary32 scales, and lows where there are any.
+template <int kGroupCols, int kLow, int kOffset, bool kLows>
+struct FloatScaled {
+  static constexpr int kGroup = kGroupCols;
+  static constexpr int kBlockGroups = 128 / kGroupCols;
+  static constexpr int kLowBits = kLow;
+  static constexpr int kHighBits = 0;
+  static constexpr int kOffsetBits = kOffset;
+  static constexpr bool kHasLow = kLows;
+  static void block_scales(const std::byte* at, int lane, F* scale, F* low) {
+    unrolled<0, kBlockGroups>([&](auto g) {
+      const float* floats = reinterpret_cast<const float*>(at) + lane;
+      scale[g.value] = load(floats + 16 * g.value * (kLows ? 2 : 1));
+      if constexpr (kLows) low[g.value] = load(floats + 32 * g.value + 16);
+    });
+  }
+};
+using PanelInt4G32 = FloatScaled<32, 4, 0, true>;
+using PanelInt4G64 = FloatScaled<64, 4, 0, true>;
+using PanelInt8G32 = FloatScaled<32, 8, 7, true>;
+using PanelInt8G64 = FloatScaled<64, 8, 7, true>;
+
 // Codes that are places in a table of 8-bit numbers, which stand there raised by 128.
 template <typename Base>
-struct Tabled : Base {
+struct Iq4 : Base {
   static constexpr int kOffsetBits = 7;
   static constexpr uint8_t kTable[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                          129, 141, 153, 166, 181, 197, 217, 241};
 };
-using PanelIq4Nl = Tabled<HalfScaled<32, 4, 0, 0>>;
-using PanelIq4Xs = Tabled<ByteScaled<32, 0, 0>>;
+using PanelIq4Nl = Iq4<HalfScaled<32, 4, 0, 0>>;
+using PanelIq4Xs = Iq4<ByteScaled<32, 0, 0>>;
+struct PanelMxfp4 : FloatScaled<32, 4, 0, false> {  // twice the values of E2M1
+  static constexpr int kOffsetBits = 7;
+  static constexpr uint8_t kTable[16] = {128, 129, 130, 131, 132, 134, 136, 140,
+                                         128, 127, 126, 125, 124, 122, 120, 116};
+};
 
 struct PanelQ2K {
   static constexpr int kGroup = 16;
@@ -232,6 +259,25 @@ inline void with_format(codec::FormatId format, const Body& body) {
       return body(PanelIq4Nl{});
     case codec::FormatId::kGgufIq4Xs:
       return body(PanelIq4Xs{});
+    case codec::FormatId::kMxfp4:
+      return body(PanelMxfp4{});
+    case codec::FormatId::kQ4G32Bf16:
+    case codec::FormatId::kU4G32Bf16:
+    case codec::FormatId::kU4G32Fp16:
+      return body(PanelInt4G32{});
+    case codec::FormatId::kQ4G64Bf16:
+    case codec::FormatId::kQ4G128Bf16:
+    case codec::FormatId::kU4G64Bf16:
+    case codec::FormatId::kU4G128Bf16:
+    case codec::FormatId::kU4G64Fp16:
+    case codec::FormatId::kU4G128Fp16:
+      return body(PanelInt4G64{});
+    case codec::FormatId::kI8G32Bf16:
+    case codec::FormatId::kU8G32Bf16:
+    case codec::FormatId::kU8G32Fp16:
+      return body(PanelInt8G32{});
+    case codec::FormatId::kI8RowFp32:
+      return body(PanelInt8G64{});
     case codec::FormatId::kGgufQ6K:
       return body(PanelQ6K{});
     default:

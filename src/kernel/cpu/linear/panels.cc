@@ -99,25 +99,16 @@ void add_segments(const codec::Matrix& weight, PanelProblem& p) {
     to.output = output;
     output += to.rows;
     p.n_panels += to.n_panels;
-    p.is_wanted[width_index(from.format)] = true;
+    p.is_wanted[width_index(to.shape.group_cols)] = true;
   }
 }
 
 }  // namespace
 
-int width_index(codec::FormatId format) {
-  switch (format) {
-    case codec::FormatId::kQ4G64:
-    case codec::FormatId::kQ5G64:
-    case codec::FormatId::kQ6G64:
-      return 0;
-    case codec::FormatId::kGgufQ2K:
-    case codec::FormatId::kGgufQ3K:
-    case codec::FormatId::kGgufQ6K:
-      return 2;
-    default:
-      return 1;
-  }
+int width_index(uint64_t group_cols) {
+  for (int w = 0; w < kWidths; ++w)
+    if (kGroupWidths[w] == static_cast<int64_t>(group_cols)) return w;
+  return 0;  // panels have no other
 }
 
 PanelProblem panel_problem(const LaunchArgs& args, bool is_int8) {

@@ -48,7 +48,7 @@ inline constexpr int kWidths = 3;
 // A raised format's sums begin with −2^kOffsetBits·Σ codes: shifted once here for the format of a
 // width that pays most.
 inline constexpr int kSumBits[] = {3, 7, 5};
-int width_index(codec::FormatId format);
+int width_index(uint64_t group_cols);
 
 // Rows of one stored tensor that begin and end at panels.
 struct PanelSegment {

@@ -229,7 +229,7 @@ inline void stream_rows(const PanelRef& panel, const Quantised& q, int64_t t, in
 // out[t][16] = totals of all rows.
 inline void stream_panel(const PanelProblem& p, const PanelRef& panel, const Quantised* x,
                          float* out) {
-  const Quantised& q = x[width_index(panel.segment->format)];
+  const Quantised& q = x[width_index(panel.segment->shape.group_cols)];
   const int64_t n_rows = p.problem.n_rows;
   with_format(panel.segment->format, [&](auto format) {
     using P = decltype(format);
@@ -511,7 +511,7 @@ inline void tile_item(const PanelProblem& p, Range pairs, const Quantised* x, Ra
       SliceAhead ahead = slice_behind(p, pairs, i, col, rows.end - rows.begin);
       const auto multiply = [&](const PanelRef& left, const PanelRef& right, Kept kept) {
         const PanelRef two[2] = {left, right};
-        const Quantised& q = x[width_index(left.segment->format)];
+        const Quantised& q = x[width_index(left.segment->shape.group_cols)];
         with_format(left.segment->format, [&](auto format) {
           tile_pair<decltype(format)>(p, pair, two, kept, step, q, rows, ahead, totals, scratch);
         });

@@ -16,14 +16,21 @@ using testing::Array;
 
 constexpr uint32_t kSeed = 20261130;
 const FormatId kFormats[] = {
-    FormatId::kQ4G64,    FormatId::kQ5G64,    FormatId::kQ6G64,     FormatId::kQ8G32,
-    FormatId::kGgufQ4_0, FormatId::kGgufQ8_0, FormatId::kGgufQ4K,   FormatId::kGgufQ6K,
-    FormatId::kGgufQ4_1, FormatId::kGgufQ5_0, FormatId::kGgufQ5_1,  FormatId::kGgufQ5K,
-    FormatId::kGgufQ2K,  FormatId::kGgufQ3K,  FormatId::kGgufIq4Nl, FormatId::kGgufIq4Xs};
+    FormatId::kQ4G64,     FormatId::kQ5G64,      FormatId::kQ6G64,      FormatId::kQ8G32,
+    FormatId::kGgufQ4_0,  FormatId::kGgufQ8_0,   FormatId::kGgufQ4K,    FormatId::kGgufQ6K,
+    FormatId::kGgufQ4_1,  FormatId::kGgufQ5_0,   FormatId::kGgufQ5_1,   FormatId::kGgufQ5K,
+    FormatId::kGgufQ2K,   FormatId::kGgufQ3K,    FormatId::kGgufIq4Nl,  FormatId::kGgufIq4Xs,
+    FormatId::kMxfp4,     FormatId::kQ4G32Bf16,  FormatId::kQ4G128Bf16, FormatId::kU4G32Bf16,
+    FormatId::kU4G64Fp16, FormatId::kU4G128Fp16, FormatId::kI8G32Bf16,  FormatId::kU8G32Fp16,
+    FormatId::kI8RowFp32};
 
 // Columns that share a scale of x̂.
 int64_t group_of(FormatId id) {
   switch (id) {
+    case FormatId::kQ4G128Bf16:
+    case FormatId::kU4G64Fp16:
+    case FormatId::kU4G128Fp16:
+    case FormatId::kI8RowFp32:
     case FormatId::kQ4G64:
     case FormatId::kQ5G64:
     case FormatId::kQ6G64:
@@ -70,6 +77,24 @@ bool takes_minimum_off(FormatId id) {
   return id == FormatId::kGgufQ2K || id == FormatId::kGgufQ4K || id == FormatId::kGgufQ5K;
 }
 
+// Scale words of about 2^-6 in the last plane of a row_blocks_v1 object, the rest random.
+void set_scales(const codec::Format& f, codec::Geometry g, std::vector<std::byte>& object,
+                std::mt19937& random) {
+  const codec::Planes planes = f.planes(g);
+  std::byte* at = object.data() + planes.plane[planes.count - 1].offset;
+  std::byte* end = object.data() + object.size();
+  const bool is_fp32 = f.name.ends_with("_fp32"), is_bf16 = f.name.ends_with("_bf16");
+  for (; at != end; at += is_fp32 ? 4 : f.id == FormatId::kMxfp4 ? 1 : 2) {
+    const auto bits = static_cast<uint32_t>(random() & 0x7f);
+    if (f.id == FormatId::kMxfp4)
+      *at = static_cast<std::byte>(119 + bits % 4);
+    else if (is_fp32)
+      store_le(at, 0x3c800000u + (bits << 16));
+    else
+      store_le(at, static_cast<uint16_t>((is_bf16 ? 0x3c80 : 0x2400) + bits));
+  }
+}
+
 // Random legal stored bytes, scales about 2^-6.
 std::vector<std::byte> random_object(const codec::Format& f, codec::Geometry g,
                                      std::mt19937& random) {
@@ -86,6 +111,10 @@ std::vector<std::byte> random_object(const codec::Format& f, codec::Geometry g,
     return object;
   }
   for (std::byte& b : object) b = static_cast<std::byte>(random());
+  if (f.layout == codec::LayoutId::kRowBlocks) {
+    set_scales(f, g, object, random);
+    return object;
+  }
   const auto block = static_cast<uint64_t>(f.bits_per_weight * f.group / 8);
   for (uint64_t at = 0; at < object.size(); at += block)
     for (const uint64_t half : high_bytes_of_halves(f.id))
@@ -110,6 +139,16 @@ struct Parent {
     for (uint64_t r = 0; r < g.rows; ++r)
       f.decode(object.data(), g, r, 0, g.cols, sizes.data() + r * g.cols);
     for (float& size : sizes) size = std::abs(size);
+    if (f.groups != nullptr) add_lows(f, object);
+  }
+  // |scale·n| + |low|.
+  void add_lows(const codec::Format& f, const std::vector<std::byte>& object) {
+    const uint64_t width = f.group > 1 ? f.group : g.cols;
+    std::vector<float> scale(g.cols), low(g.cols);
+    for (uint64_t r = 0; r < g.rows; ++r) {
+      f.groups(object.data(), g, r, scale.data(), low.data());
+      for (uint64_t k = 0; k < g.cols; ++k) sizes[r * g.cols + k] += 2 * std::abs(low[k / width]);
+    }
   }
   codec::Segment segment(uint64_t begin, uint64_t end) const {
     return {panels.data(), g, id, codec::LayoutId::kPanels16, begin, end};
