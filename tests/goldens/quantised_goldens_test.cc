@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "artifact/reader.h"
 #include "base/case_sample_fixture.h"
 #include "base/file.h"
 #include "base/float_types.h"
@@ -168,7 +169,9 @@ class Quantised : public testing::TestWithParam<Case> {
 };
 
 TEST_P(Quantised, KeepsTheValuesOfItsCodesBitForBit) {
-  const auto artifact = prepare::open_source(artifact_of(folder(), "keep"), "", 2);
+  const fs::path kept = artifact_of(folder(), "keep");
+  artifact::verify(kept, 2, false, {});
+  const auto artifact = prepare::open_source(kept, "", 2);
   const auto direct = prepare::open_source(folder(), "keep", 2);
   const Json weights = read_json(folder() / "expected.json");
   ASSERT_FALSE(weights.as_object().empty());

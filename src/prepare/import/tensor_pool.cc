@@ -92,7 +92,7 @@ Piece TensorPool::weight(std::string_view name, const codec::Shape& shape, bool 
       encoded_.emplace(name, encoded);
       return {encoded->facts().tensors.front(), 0, shape[0], encoded};
     }
-    if (scheme != nullptr && linear) plain_.emplace_back(module);
+    if (scheme != nullptr && linear && !quantisation_->codes_decide()) plain_.emplace_back(module);
   }
   const checkpoint::Tensor& tensor = take(name, shape);
   return {&tensor, 0, codec::geometry_of(shape).rows};

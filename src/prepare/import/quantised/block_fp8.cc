@@ -75,10 +75,11 @@ class BlockFp8 final : public Quantisation {
     config.finish();
   }
 
+  // The library leaves the head alone whether the list has it or not.
+  bool codes_decide() const override { return true; }
+
   const Scheme* scheme_of(std::string_view module, bool linear) const override {
-    // The library never converts the head, whether the list has it or not.
-    const bool plain = !linear || module == "lm_head" || plain_->matches(module, linear);
-    return plain ? nullptr : scheme_.get();
+    return linear && !plain_->matches(module, linear) ? scheme_.get() : nullptr;
   }
 
   std::vector<Unused> unused() const override {

@@ -82,7 +82,6 @@ class ModelOpt final : public Quantisation {
   std::vector<Unused> unused() const override {
     return {{".k_scale", "scales of the key-value cache"},
             {".v_scale", "scales of the key-value cache"},
-            {".k_proj.k_bias", "scales of the key-value cache"},
             {".output_scale", "scales of outputs"}};
   }
 

@@ -37,6 +37,9 @@ class Quantisation {
   // How the config says the module is stored; null: as a plain tensor. `linear`: it is a linear
   // layer, which configs mean by "Linear"; else an embedding.
   virtual const Scheme* scheme_of(std::string_view module, bool linear) const = 0;
+  // The config says how quantised modules are stored, and only their codes which ones are: a plain
+  // tensor is nothing to note.
+  virtual bool codes_decide() const { return false; }
   // Tensors for execution alone that may stand beside any module, by the ends of their names; those
   // that no scheme took are passed over with a note of `what`.
   struct Unused {

@@ -62,6 +62,16 @@ struct Built {
   std::optional<artifact::Reader> reader;
 };
 
+// Words of 16 bits by index.
+struct OwnTensorView {
+  const test::OwnTensor& tensor;
+  uint16_t at(const std::vector<uint64_t>& index) const {
+    uint64_t i = 0;
+    for (size_t d = 0; d < index.size(); ++d) i = i * tensor.shape[d] + index[d];
+    return load_le<uint16_t>(tensor.bytes.data() + 2 * i);
+  }
+};
+
 float stored_float(const std::string& golden, const std::string& name) {
   return load_le<float>(Altered(golden).tensor(name).bytes.data());
 }
@@ -152,6 +162,99 @@ TEST_F(QuantisedImport, TakesWhatTheConfigIgnoresAsItIs) {
   EXPECT_TRUE(std::ranges::any_of(report.notes, [](const std::string& note) {
     return note.starts_with("5 weights that the quantisation config covers are stored unquantised");
   }));
+}
+
+// ModelOpt wrote a file of its own before config.json had a place for it.
+TEST_F(QuantisedImport, ReadsTheConfigBesideTheConfig) {
+  Altered old("qwen3-modelopt-mixed");
+  std::erase_if(old.config.mutable_object(),
+                [](const Json::Member& m) { return m.first == "quantization_config"; });
+  const TemporaryFolder folder;
+  old.write(folder.path());
+  test::fs::copy_file(test::quantised_golden("qwen3-modelopt-mixed") / "hf_quant_config.json",
+                      folder / "hf_quant_config.json");
+  BuildOptions options;
+  options.recipe = "keep";
+  const BuildReport report = build_artifact(folder.path(), folder / "a.ninfer", options);
+  const Built whole("qwen3-modelopt-mixed");
+  ASSERT_EQ(report.formats.size(), whole.report.formats.size());
+  for (size_t i = 0; i < report.formats.size(); ++i) {
+    EXPECT_EQ(report.formats[i].format, whole.report.formats[i].format);
+    EXPECT_EQ(report.formats[i].weights, whole.report.formats[i].weights);
+  }
+}
+
+TEST_F(QuantisedImport, NamesEveryExpertOfQwen3Moe) {
+  Built built("qwen3_moe-ct-nvfp4");
+  const artifact::Directory& directory = built.reader->directory();
+  EXPECT_EQ(directory.find_component("text")->config.to_text(),
+            R"({"architectures":["Qwen3MoeForCausalLM"],"model_type":"qwen3_moe",)"
+            R"("hidden_size":128,"vocab_size":128,"num_hidden_layers":2,)"
+            R"("max_position_embeddings":4096,"tie_word_embeddings":false,)"
+            R"("rms_norm_eps":9.999999974752427e-07,)"
+            R"("layer_types":["full_attention","full_attention"],"num_attention_heads":4,)"
+            R"("num_key_value_heads":4,"head_dim":32,)"
+            R"("rope_parameters":{"rope_type":"default","rope_theta":1000000.0},)"
+            R"("intermediate_size":128,"num_experts":3,"num_experts_per_tok":2,)"
+            R"("moe_intermediate_size":128,"norm_topk_prob":true,)"
+            R"("mlp_layer_types":["sparse","dense"]})");
+  for (const char* name : {"moe/router", "moe/experts/0/gate", "moe/experts/2/up",
+                           "moe/experts/1/down", "attention/query_norm"})
+    EXPECT_NE(directory.find_binding(std::string("text/layers/0/") + name), nullptr) << name;
+  EXPECT_NE(directory.find_binding("text/layers/1/mlp/gate"), nullptr);
+  EXPECT_EQ(built.use("text/layers/0/moe/experts/1/down").input,
+            "text/layers/0/moe/experts/1/product");
+  EXPECT_EQ(built.use("text/layers/0/moe/router").activation_policy, "A16Only");
+  expect_error(
+      build_error("qwen3_moe-ct-nvfp4",
+                  [](Altered& a) { a.drop("model.layers.0.mlp.experts.2.up_proj.weight_scale"); }),
+      Code::kBinding, {"experts.2.up_proj.weight_scale", "missing"});
+  expect_error(
+      build_error("qwen3_moe-ct-nvfp4", [](Altered& a) { a.config.set("num_local_experts", 2); }),
+      Code::kBinding, {"experts.2.", "left over"});
+  expect_error(build_error("qwen3_moe-ct-nvfp4",
+                           [](Altered& a) { a.config.set("mlp_only_layers", Json::array()); }),
+               Code::kBinding, {"model.layers.1.", "missing"});
+  expect_error(build_error("qwen3_moe-ct-nvfp4",
+                           [](Altered& a) { a.config.set("num_local_experts", 100000); }),
+               Code::kSupport, {"num_experts", "100000"});
+}
+
+// gate and up of gpt-oss alternate in [experts, in, out] (bf16), and so do their biases.
+TEST_F(QuantisedImport, TakesTheExpertsOfGptOssApart) {
+  Built built("gpt_oss-bf16");
+  Altered source("gpt_oss-bf16");
+  const std::string prefix = "model.layers.1.mlp.experts.";
+  const OwnTensorView weights{source.tensor(prefix + "gate_up_proj")};
+  const OwnTensorView down{source.tensor(prefix + "down_proj")};
+  const OwnTensorView biases{source.tensor(prefix + "gate_up_proj_bias")};
+  const std::string expert = "text/layers/1/moe/experts/2/";
+  const auto words = [&](const std::string& name) {
+    const artifact::Binding* b = built.reader->directory().find_binding(expert + name);
+    const std::string& id = b->parts.empty() ? b->object : b->parts[0].object;
+    return built.reader->mapped(id).data() + (b->parts.empty() ? 0 : b->parts[0].begin * 2);
+  };
+  for (uint64_t i = 0; i < 96; ++i)
+    for (uint64_t h = 0; h < 128; ++h) {
+      ASSERT_EQ(load_le<uint16_t>(words("gate") + 2 * (i * 128 + h)), weights.at({2, h, 2 * i}));
+      ASSERT_EQ(load_le<uint16_t>(words("up") + 2 * (i * 128 + h)), weights.at({2, h, 2 * i + 1}));
+      ASSERT_EQ(load_le<uint16_t>(words("down") + 2 * (h * 96 + i)), down.at({2, i, h}));
+    }
+  for (uint64_t i = 0; i < 96; ++i) {
+    EXPECT_EQ(load_le<uint16_t>(words("gate_bias") + 2 * i), biases.at({2, 2 * i}));
+    EXPECT_EQ(load_le<uint16_t>(words("up_bias") + 2 * i), biases.at({2, 2 * i + 1}));
+  }
+  EXPECT_NE(built.reader->directory().find_binding("text/layers/0/attention/sinks"), nullptr);
+  EXPECT_EQ(built.reader->directory().find_component("text")->config.at("layer_types"),
+            Json::array({"sliding_attention", "full_attention"}));
+  expect_error(
+      build_error("gpt_oss-mxfp4", [&](Altered& a) { a.drop(prefix + "down_proj_scales"); }),
+      Code::kBinding, {"down_proj_scales", "missing", "[3, 128, 3]"});
+  expect_error(build_error("gpt_oss-mxfp4",
+                           [&](Altered& a) {
+                             a.tensor(prefix + "down_proj_scales").bytes[4] = std::byte{255};
+                           }),
+               Code::kValue, {"down_proj_scales", "row 1", "column 32"});
 }
 
 TEST_F(QuantisedImport, NamesMissingAndMisshapenCompanions) {
