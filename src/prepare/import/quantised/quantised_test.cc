@@ -2,9 +2,11 @@
 // what reports say, and what is refused.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "artifact/reader.h"
+#include "base/float_types.h"
 #include "codec/nvfp4.h"
 #include "prepare/import/quantised/altered_fixture.h"
 
@@ -138,6 +140,38 @@ TEST_F(QuantisedImport, TellsWhatBecameOfTheWeights) {
   EXPECT_TRUE(cache.has_note("4 tensors with scales of the key-value cache are not used"));
   EXPECT_TRUE(cache.has_note("14 tensors with static input scales are not used"));
   EXPECT_TRUE(Built("qwen3-modelopt-fp8").has_note("scales of the key-value cache"));
+}
+
+// Blocks of 48 columns are in no format: the weight is decoded, and the report says why.
+TEST_F(QuantisedImport, DecodesWhatNoFormatHolds) {
+  Altered odd("qwen3-fp8-block");
+  odd.quantisation().set("weight_block_size", Json::array({128, 48}));
+  for (test::OwnTensor& t : odd.tensors) {
+    if (!t.name.ends_with(".weight_scale_inv")) continue;
+    const uint64_t cols =
+        odd.tensor(t.name.substr(0, t.name.size() - std::strlen("_scale_inv"))).shape[1];
+    t.shape[1] = (cols + 47) / 48;
+    t.bytes.resize(t.shape[0] * t.shape[1] * 4);
+    for (uint64_t i = 0; i < t.shape[0] * t.shape[1]; ++i)
+      store_le(t.bytes.data() + 4 * i, std::ldexp(1.0f, static_cast<int>(i) - 5));
+  }
+  const TemporaryFolder folder;
+  odd.write(folder.path());
+  BuildOptions options;
+  options.recipe = "keep";
+  const BuildReport report = build_artifact(folder.path(), folder / "a.ninfer", options);
+  EXPECT_TRUE(std::ranges::any_of(report.notes, [](const std::string& note) {
+    return note.starts_with("14 weights of block FP8 128×48 are decoded and written as bf16") &&
+           note.ends_with("no format holds their codes and scales");
+  }));
+  artifact::Reader reader = artifact::Reader::open(folder / "a.ninfer");
+  const artifact::Binding* down = reader.directory().find_binding("text/layers/0/mlp/down");
+  const Bytes words = reader.mapped(down->object);
+  const auto& codes = odd.tensor("model.layers.0.mlp.down_proj.weight").bytes;
+  for (uint64_t i = 0; i < 128 * 128; ++i)
+    ASSERT_EQ(bf16_to_f32(load_le<uint16_t>(words.data() + 2 * i)),
+              std::ldexp(e4m3_to_f32(std::to_integer<uint8_t>(codes[i])),
+                         static_cast<int>(i % 128 / 48) - 5));
 }
 
 TEST_F(QuantisedImport, TakesWhatTheConfigIgnoresAsItIs) {
