@@ -26,6 +26,10 @@ namespace fs = std::filesystem;
 
 // An fp32 forward agrees within this (README.md there, Tolerances).
 constexpr double kLogitError = 1e-3;
+// Kept FP8 rounds fp32 scales to bf16 (artifact.md §8.6), each by up to 2^-9: the weights are those
+// of through_bf16_scale, and there are no logits of them. Measured 0.027; the smallest change by
+// quantisation at all, that of INT8, is 0.1.
+constexpr double kRoundedScaleError = 0.05;
 
 const fs::path kFolder = fs::path(FLARE_SOURCE_DIR) / "../shared/data/goldens/quantised";
 
@@ -35,6 +39,7 @@ struct Case {
   // Which value of expected.json a kept artifact gives where it has that key, else f32.
   const char* kept = "f32";
   bool has_graph = true;  // the architecture can be run
+  bool rounded_scales = false;
 };
 
 // One of each kind of storage runs always.
@@ -52,9 +57,9 @@ constexpr Case kCases[] = {
     {"qwen3-ct-mixed", true},
     {"qwen3-modelopt-nvfp4", false, "through_divisor"},
     {"qwen3_moe-modelopt-nvfp4", true, "through_divisor", false},
-    {"qwen3-modelopt-fp8", true, "through_bf16_scale"},
+    {"qwen3-modelopt-fp8", true, "through_bf16_scale", true, true},
     {"qwen3-modelopt-mxfp8", true},
-    {"qwen3-modelopt-mixed", true, "through_divisor"},
+    {"qwen3-modelopt-mixed", true, "through_divisor", true, true},
     {"qwen3-fp8-block", false},
     {"qwen3_ragged-fp8-block", true},
     {"qwen3_ragged-fp8-block-ue8m0", false},
@@ -203,10 +208,13 @@ TEST_P(Quantised, GivesTheExpectedLogits) {
     return;
   }
   const auto expected = checkpoint::SafetensorsFile::open(folder() / "expected.safetensors");
-  EXPECT_LE(logit_error(prepare::open_source(folder(), "keep", 2), expected), kLogitError);
+  const double bound = GetParam().rounded_scales ? kRoundedScaleError : kLogitError;
+  EXPECT_LE(logit_error(prepare::open_source(folder(), "keep", 2), expected), bound);
   EXPECT_LE(logit_error(prepare::open_source(artifact_of(folder(), "keep"), "", 2), expected),
-            kLogitError);
+            bound);
 }
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, Quantised, testing::ValuesIn(kCases), [](const auto& info) {
   std::string name = info.param.name;

@@ -97,6 +97,28 @@ TEST_F(QuantisedImport, CopiesCodesAndScalesOfNvfp4) {
             stored_float("qwen3-ct-nvfp4a16", kOut + ".weight_global_scale"));
 }
 
+// The scales of nvfp4 lie in tiles and its divisor behind them: verify finds both.
+TEST_F(QuantisedImport, MakesArtifactsThatVerifyChecksToTheLastByte) {
+  Built built("qwen3-ct-nvfp4a16");
+  const test::fs::path file = built.folder / "a.ninfer";
+  artifact::verify(file, 2, false, {});
+  const artifact::Binding* binding =
+      built.reader->directory().find_binding("text/layers/0/attention/output");
+  const Bytes object = built.reader->mapped(binding->object);
+  const std::string text = read_text_file(file);
+  const size_t at = text.find(as_text(object));
+  ASSERT_NE(at, std::string::npos);
+  const auto damaged = [&](size_t offset, uint8_t byte) {
+    std::string changed = text;
+    changed[at + offset] = static_cast<char>(byte);
+    const test::fs::path other = built.folder.write("b.ninfer", changed);
+    return error_of([&] { artifact::verify(other, 2, false, {}); });
+  };
+  const size_t codes = 128 * 256 / 2;  // [128, 256]
+  EXPECT_EQ(code_name(damaged(codes + 5, 0x7f).code()), code_name(Code::kValue));
+  EXPECT_EQ(code_name(damaged(object.size() - 1, 0xff).code()), code_name(Code::kValue));
+}
+
 TEST_F(QuantisedImport, GivesTheActivationsThatTheCheckpointDeclares) {
   Built weights_only("qwen3-ct-nvfp4a16");
   EXPECT_EQ(weights_only.use("text/layers/0/attention/output").activation_policy, "A16Only");
