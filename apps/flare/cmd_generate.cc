@@ -13,6 +13,7 @@
 #include "flare/model_loading.h"
 #include "flare/sampling_flags.h"
 #include "server/api/errors.h"
+#include "server/api/ids_json.h"
 #include "server/api/openai/messages.h"
 #include "server/api/timings.h"
 
@@ -103,12 +104,10 @@ Json logprobs_json(const std::vector<runtime::TokenLogprobs>& records,
 
 Json result_json(const frontend::Output& output, const std::vector<int32_t>& ids,
                  const server::TextEvent& last) {
-  Json list = Json::array();
-  for (const int32_t id : ids) list.push_back(id);
   const runtime::Usage& usage = last.usage;
   Json result = Json::object(
       {{"text", output.content},
-       {"ids", std::move(list)},
+       {"ids", server::ids_json(ids)},
        {"finish_reason", server::finish_reason_text(last)},
        {"usage", Json::object({{"prompt_tokens", usage.prompt_tokens},
                                {"completion_tokens", usage.generated_tokens},

@@ -10,6 +10,7 @@
 #include "flare/commands.h"
 #include "flare/frontend_loading.h"
 #include "flare/inputs.h"
+#include "server/api/ids_json.h"
 
 namespace flare::app {
 namespace {
@@ -67,11 +68,7 @@ int run(const RenderFlags& flags, const CommonFlags& common) {
     return 0;
   }
   Json result = Json::object({{"prompt", prompt.text()}});
-  if (loaded.tokenizer_) {
-    Json ids = Json::array();
-    for (const int32_t id : loaded.tokenizer_->encode(prompt)) ids.push_back(id);
-    result.set("ids", std::move(ids));
-  }
+  if (loaded.tokenizer_) result.set("ids", server::ids_json(loaded.tokenizer_->encode(prompt)));
   print_result(common, result, {});
   return 0;
 }

@@ -348,6 +348,96 @@ void declare_security(CLI::App& app, RunFlags* flags) {
       ->group(kGroup);
 }
 
+constexpr const char* kServing = "Serving";
+
+template <typename T>
+CLI::Option* add_serving(CLI::App& app, const char* name, T& value, const char* text,
+                         const char* type) {
+  return app.add_option(name, value, text)->type_name(type)->group(kServing);
+}
+
+// Where it listens, what it is called, and what requests may say.
+void declare_addresses(CLI::App& app, RunFlags* flags) {
+  add_serving(app, "--host", flags->http.host, "listen address (127.0.0.1)", "ADDR");
+  add_serving(app, "--port", flags->http.port, "listen port; 0 picks a free one (8000)", "N")
+      ->check(CLI::Range(0, 65535).description(""));
+  add_serving(app, "--listen", flags->listen, "a socket for this user alone, instead of an address",
+              "unix:PATH");
+  add_serving(app, "--model-id", flags->model_ids, "public name, repeatable (the model's)", "NAME")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag("--any-model", flags->any_model, "take every model name")->group(kServing);
+  app.add_flag("--strict-fields", flags->strict_fields, "refuse unknown request fields")
+      ->group(kServing);
+  app.add_flag_callback(
+         "--no-web", [flags] { flags->web = false; }, "serve no chat page at /")
+      ->group(kServing);
+}
+
+// How many and how long.
+void declare_limits(CLI::App& app, RunFlags* flags) {
+  add_serving(app, "--max-pending", flags->serving.max_pending, "waiting requests (64)", "N")
+      ->check(CLI::Range(0, 1000000).description(""));
+  add_serving(app, "--pending-timeout", flags->serving.pending_timeout_s,
+              "a request waits that long for its turn; 0: for ever (30)", "SECONDS")
+      ->check(CLI::Range(0, 86400).description(""));
+  app.add_flag("--exit-on-failure", flags->exit_on_failure,
+               "end with exit code 1 if the engine fails")
+      ->group(kServing);
+  add_serving(app, "--drain-timeout", flags->drain_timeout,
+              "for running requests after a stop signal (30)", "SECONDS")
+      ->check(CLI::Range(0, 86400).description(""));
+  add_serving(app, "--max-body", flags->max_body, "largest request body (64M)", "SIZE");
+  add_serving(app, "--max-connections", flags->http.max_connections, "open connections (1024)", "N")
+      ->check(CLI::Range(1, 1000000).description(""));
+  add_serving(app, "--sse-ping", flags->http.ping_seconds, "silence in a stream before a ping (5)",
+              "SECONDS")
+      ->check(CLI::Range(1, 3600).description(""));
+  add_serving(app, "--client-stall", flags->http.stall_seconds,
+              "a client that reads nothing is cut off (30)", "SECONDS")
+      ->check(CLI::Range(1, 3600).description(""));
+}
+
+// What is computed, and kept of it.
+void declare_engine(CLI::App& app, RunFlags* flags) {
+  app.add_flag("--prompt-logprobs", flags->model.prompt_logprobs,
+               "requests may ask for log-probabilities of their prompt")
+      ->group(kServing);
+  app.add_flag("--deterministic", flags->model.deterministic,
+               "answers do not depend on what else runs or is cached; slower")
+      ->group(kServing);
+  app.add_flag_callback(
+         "--no-prefix-reuse", [flags] { flags->model.prefix_reuse = false; },
+         "keep nothing of a request for later ones")
+      ->group(kServing);
+  add_serving(app, "--snapshot-interval", flags->model.snapshot_interval,
+              "prompt tokens between snapshots of recurrent state; 0: none (1024)", "N")
+      ->check(CLI::Range(0, INT32_MAX).description(""));
+  add_serving(app, "--cache-dir", flags->model.cache_dir,
+              "folder where prefixes outlive the server (none); one server each", "DIR");
+  add_serving(app, "--cache-disk", flags->model.cache_disk, "largest size of --cache-dir (20G)",
+              "SIZE");
+}
+
+// What operators see.
+void declare_watching(CLI::App& app, RunFlags* flags) {
+  add_serving(app, "--request-log", flags->request_log,
+              "a JSON line a request: ids, counts and times, no text (none)", "FILE");
+  app.add_flag_callback(
+         "--no-metric-aliases", [flags] { flags->metric_aliases = false; },
+         "/metrics has Flare's own names alone")
+      ->group(kServing);
+  // The configuration and the help know it by its negative, since it is on by itself.
+  app.add_flag_callback("--dashboard", [flags] { flags->dashboard = true; })->group("");
+  app.add_flag_callback(
+         "--no-dashboard", [flags] { flags->dashboard = false; },
+         "log lines alone, also where stderr is a terminal")
+      ->group(kServing);
+  add_serving(app, "--log-format", flags->log_format, "text or json (text)", "FORMAT")
+      ->check(CLI::IsMember({"text", "json"}).description(""));
+  add_serving(app, "--log-level", flags->log_level, "error, warn, info or debug (info)", "LEVEL");
+}
+
 }  // namespace
 
 std::string apply_run_configuration(CLI::App& run, const CommonFlags& common,
@@ -366,70 +456,10 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
       ->type_name("N")
       ->check(CLI::Range(1, 4096).description(""))
       ->group("Model");
-  const auto add = [&](const char* name, auto& value, const char* text, const char* type) {
-    return app.add_option(name, value, text)->type_name(type)->group("Serving");
-  };
-  add("--host", flags->http.host, "listen address (127.0.0.1)", "ADDR");
-  add("--port", flags->http.port, "listen port; 0 picks a free one (8000)", "N")
-      ->check(CLI::Range(0, 65535).description(""));
-  add("--listen", flags->listen, "a socket for this user alone, instead of an address",
-      "unix:PATH");
-  add("--model-id", flags->model_ids, "public name, repeatable (the model's)", "NAME")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_flag("--any-model", flags->any_model, "take every model name")->group("Serving");
-  app.add_flag("--strict-fields", flags->strict_fields, "refuse unknown request fields")
-      ->group("Serving");
-  app.add_flag_callback(
-         "--no-web", [flags] { flags->web = false; }, "serve no chat page at /")
-      ->group("Serving");
-  add("--max-pending", flags->serving.max_pending, "waiting requests (64)", "N")
-      ->check(CLI::Range(0, 1000000).description(""));
-  add("--pending-timeout", flags->serving.pending_timeout_s,
-      "a request waits that long for its turn; 0: for ever (30)", "SECONDS")
-      ->check(CLI::Range(0, 86400).description(""));
-  app.add_flag("--prompt-logprobs", flags->model.prompt_logprobs,
-               "requests may ask for log-probabilities of their prompt")
-      ->group("Serving");
-  app.add_flag("--deterministic", flags->model.deterministic,
-               "answers do not depend on what else runs or is cached; slower")
-      ->group("Serving");
-  app.add_flag_callback(
-         "--no-prefix-reuse", [flags] { flags->model.prefix_reuse = false; },
-         "keep nothing of a request for later ones")
-      ->group("Serving");
-  add("--snapshot-interval", flags->model.snapshot_interval,
-      "prompt tokens between snapshots of recurrent state; 0: none (1024)", "N")
-      ->check(CLI::Range(0, INT32_MAX).description(""));
-  add("--cache-dir", flags->model.cache_dir,
-      "folder where prefixes outlive the server (none); one server each", "DIR");
-  add("--cache-disk", flags->model.cache_disk, "largest size of --cache-dir (20G)", "SIZE");
-  app.add_flag("--exit-on-failure", flags->exit_on_failure,
-               "end with exit code 1 if the engine fails")
-      ->group("Serving");
-  add("--drain-timeout", flags->drain_timeout, "for running requests after a stop signal (30)",
-      "SECONDS")
-      ->check(CLI::Range(0, 86400).description(""));
-  add("--max-body", flags->max_body, "largest request body (64M)", "SIZE");
-  add("--max-connections", flags->http.max_connections, "open connections (1024)", "N")
-      ->check(CLI::Range(1, 1000000).description(""));
-  add("--sse-ping", flags->http.ping_seconds, "silence in a stream before a ping (5)", "SECONDS")
-      ->check(CLI::Range(1, 3600).description(""));
-  add("--client-stall", flags->http.stall_seconds, "a client that reads nothing is cut off (30)",
-      "SECONDS")
-      ->check(CLI::Range(1, 3600).description(""));
-  add("--request-log", flags->request_log,
-      "a JSON line a request: ids, counts and times, no text (none)", "FILE");
-  app.add_flag_callback(
-         "--no-metric-aliases", [flags] { flags->metric_aliases = false; },
-         "/metrics has Flare's own names alone")
-      ->group("Serving");
-  app.add_flag("--dashboard,!--no-dashboard", flags->dashboard,
-               "draw one where stderr is a terminal (on)")
-      ->group("Serving");
-  add("--log-format", flags->log_format, "text or json (text)", "FORMAT")
-      ->check(CLI::IsMember({"text", "json"}).description(""));
-  add("--log-level", flags->log_level, "error, warn, info or debug (info)", "LEVEL");
+  declare_addresses(app, flags.get());
+  declare_limits(app, flags.get());
+  declare_engine(app, flags.get());
+  declare_watching(app, flags.get());
   declare_security(app, flags.get());
   app.footer(
       "Examples:\n"
@@ -444,7 +474,9 @@ std::function<int()> declare_run(CLI::App& app, const CommonFlags& common) {
     const Given given{.origins = is_given("--cors-origin"),
                       .hosts = is_given("--allowed-host"),
                       .log_level = is_given("--log-level")};
+    const bool draws = is_given("--dashboard") && !is_given("--no-dashboard");
     apply_run_configuration(app, common, flags->model.model);
+    flags->dashboard |= draws;
     choose_listeners(*flags, app);
     return run(*flags, common, given);
   };

@@ -8,6 +8,7 @@
 #include "flare/frontend_loading.h"
 #include "flare/inputs.h"
 #include "frontend/tokenizer/unicode.h"
+#include "server/api/ids_json.h"
 
 namespace flare::app {
 namespace {
@@ -23,12 +24,6 @@ std::vector<int32_t> ids_of(const frontend::Tokenizer& tokenizer, const std::str
                             bool special) {
   if (special) return tokenizer.encode(text, {.parse_special = true});
   return tokenizer.encode(frontend::MarkedText(text, frontend::Origin::kCaller));
-}
-
-Json list_of(const std::vector<int32_t>& ids) {
-  Json list = Json::array();
-  for (const int32_t id : ids) list.push_back(id);
-  return list;
 }
 
 // Text, or bytes where an id holds a part of a character only.
@@ -50,8 +45,9 @@ int run(const TokenizeFlags& flags, const CommonFlags& common) {
   if (flags.jsonl) {
     for_each_line(*flags.jsonl, [&](const std::string& line) {
       const Json text = parse_json(line, "text");
-      fmt::print("{}\n",
-                 list_of(ids_of(tokenizer, text.as_string("text"), flags.special)).to_text());
+      fmt::print(
+          "{}\n",
+          server::ids_json(ids_of(tokenizer, text.as_string("text"), flags.special)).to_text());
     });
     return 0;
   }
@@ -63,7 +59,8 @@ int run(const TokenizeFlags& flags, const CommonFlags& common) {
     pieces.push_back(piece_of(tokenizer, id));
     if (!common.json) lines += fmt::format("{:>7}  {}\n", id, pieces.as_array().back().to_text());
   }
-  print_result(common, Json::object({{"ids", list_of(ids)}, {"pieces", std::move(pieces)}}), lines);
+  print_result(
+      common, Json::object({{"ids", server::ids_json(ids)}, {"pieces", std::move(pieces)}}), lines);
   return 0;
 }
 

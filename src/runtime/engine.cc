@@ -88,11 +88,12 @@ std::unique_ptr<DiskTier> Engine::open_disk() {
                             rank.page.bytes, rank.row.bytes, rank.page.tokens,
                             has_recurrent_state(rank)};
   const std::chrono::duration<double> hashing = Clock::now() - begin;
-  auto tier = std::make_unique<DiskTier>(*options_.disk, shape, [wake = wake_] {
+  const auto nudge = [wake = wake_] {
     const std::lock_guard lock(wake->mutex);
     wake->nudged = true;
     wake->changed.notify_one();
-  });
+  };
+  auto tier = std::make_unique<DiskTier>(*options_.disk, shape, nudge, nudge);
   const DiskTier::Stats found = tier->stats();
   log_info("--cache-dir {}: {} pages and {} rows in {} of {}; weights hashed in {:.2f} s",
            options_.disk->folder.string(), found.pages, found.rows, human_bytes(found.bytes),
@@ -167,11 +168,12 @@ Admission Engine::submit(std::vector<Request> choices, Ticket* ticket) {
   }
   {
     const std::lock_guard lock(wake_->mutex);
-    if (stats_.failed) return Admission::kFailed;
+    if (failed_) return Admission::kFailed;
     if (stopping_) return Admission::kStopping;
     if (queue_full(group.size())) return Admission::kQueueFull;
     for (auto& a : group) {
       ++stats_.waiting;
+      ++n_places_;
       ++unfinished_;
       a->arrival = arrivals_++;
       inbox_.push_back(std::move(a));
@@ -184,6 +186,7 @@ Admission Engine::submit(std::vector<Request> choices, Ticket* ticket) {
 EngineStats Engine::stats() const {
   const std::lock_guard lock(wake_->mutex);
   EngineStats stats = stats_;
+  stats.failed = failed_;
   stats.queue_full = queue_full(1);
   if (prefixes_) stats.disk = prefixes_->disk_stats();
   return stats;
@@ -199,11 +202,12 @@ void Engine::publish() {
   const BlockPool& pages = runner_.pages();
   stats_.pages_used = pages_used();
   if (prefixes_) stats_.prefixes = prefixes_->tree().stats();
-  // Every block of the tree that a sequence holds too has a second reference.
-  const uint32_t idle =
-      prefixes_ ? stats_.prefixes.pages - std::min(stats_.prefixes.pages, pages.shared()) : 0;
-  stats_.pages_cached = idle;
-  stats_.pages_active = pages.used() - std::min(idle, pages.used());
+  // Every block of the tree that a sequence holds too has a second reference, and so has one that
+  // waits to be written: while anything runs, those count as its own.
+  const uint32_t shared = active_.empty() ? 0 : pages.shared();
+  const uint32_t idle = stats_.prefixes.pages - std::min(stats_.prefixes.pages, shared);
+  stats_.pages_cached = idle + loading_pages();
+  stats_.pages_active = pages.used() - std::min(stats_.pages_cached, pages.used());
   stats_.rows_active = stats_.prefilling = 0;
   running_rows_.clear();
   for (const auto& a : active_) {
@@ -216,10 +220,10 @@ void Engine::publish() {
   }
 }
 
-// Under the mutex. Counts places, not what waits alone: requests on their way from the inbox to
-// their row, or held back by pages, must not open the queue.
+// Counts places, not what waits alone: requests on their way from the inbox to their row, or held
+// back by pages, must not open the queue.
 bool Engine::queue_full(size_t n_more) const {
-  return uint64_t{stats_.waiting} + stats_.running + n_more >
+  return n_places_ + n_more >
          uint64_t{options_.max_pending} + runner_.memory_plan().max_concurrency;
 }
 
@@ -253,7 +257,7 @@ void Engine::loop() {
   if (prefixes_) prefixes_->close();
 }
 
-// How soon a request that waits for the disk notices its deadline.
+// How soon a request that waits for the disk notices its deadline, and that the disk hangs.
 constexpr std::chrono::milliseconds kDeadlineCheck{100};
 
 // Waits for something to do and takes new requests in. False: leave.
@@ -263,9 +267,9 @@ bool Engine::collect() {
   const auto called = [this] { return quitting_ || wake_->nudged || !inbox_.empty(); };
   if (active_.empty() && waiting_.empty())
     wake_->changed.wait(lock, called);
-  else if (active_.empty() && prefixes_ && prefixes_->loading())  // its end nudges
+  else if ((active_.empty() || lacks_pages_) && prefixes_ && prefixes_->loading())  // end nudges
     wake_->changed.wait_for(lock, kDeadlineCheck, called);
-  wake_->nudged = false;
+  wake_->nudged = lacks_pages_ = false;
   for (auto& a : inbox_) waiting_.push(std::move(a));
   inbox_.clear();
   draining_ = stopping_;
@@ -322,7 +326,10 @@ struct Engine::LogitsRow {
 void Engine::run_step() {
   if (options_.before_step) options_.before_step();
   fork_choices();
-  const std::vector<uint32_t> rows = plan_rows();
+  const auto planned = plan_rows();
+  lacks_pages_ = !planned.has_value();
+  if (lacks_pages_) return;
+  const std::vector<uint32_t>& rows = *planned;
   std::vector<StepEntry> entries;
   std::vector<LogitsRow> logits;
   uint32_t prompt_rows = 0, decode_rows = 0;
@@ -483,6 +490,7 @@ void Engine::finish(Active& a, FinishReason reason, int32_t stop_id, std::string
   {  // Before the event: who has seen it finds its place free.
     const std::lock_guard lock(wake_->mutex);
     --(running ? stats_.running : stats_.waiting);
+    --n_places_;
     publish();
   }
   try {
@@ -500,7 +508,7 @@ void Engine::fail_all(const std::string& why) {
   log_error("engine step failed: {}", why);
   {
     const std::lock_guard lock(wake_->mutex);
-    stats_.failed = true;
+    failed_ = true;
     for (auto& a : inbox_) waiting_.push(std::move(a));
     inbox_.clear();
   }
@@ -511,8 +519,12 @@ void Engine::fail_all(const std::string& why) {
 void Engine::audit() {
   if (prefixes_) prefixes_->tree().audit();
   const auto kept = prefixes_ ? prefixes_->tree().stats() : PrefixTree::Stats{};
-  if (runner_.memory_plan().row_bytes > 0 && !options_.disk)
-    FLARE_ASSERT(runner_.rows().used() == active_.size() + kept.snapshots);
+  const uint32_t loading = loading_pages();
+  if (runner_.memory_plan().row_bytes > 0) {
+    const size_t rows = active_.size() + kept.snapshots;
+    const uint32_t read = prefixes_ && prefixes_->loading() ? 1 : 0;
+    FLARE_ASSERT(runner_.rows().used() >= rows && runner_.rows().used() <= rows + read);
+  }
   std::vector<const std::byte*> held;
   for (const auto& a : active_) {
     FLARE_ASSERT(a->memory && !a->finished);
@@ -523,12 +535,13 @@ void Engine::audit() {
   uint32_t n_distinct = 0;
   for (size_t i = 0, end = 0; i < held.size(); i = end, ++n_distinct) {
     while (end < held.size() && held[end] == held[i]) ++end;
+    // One more may be the tree's, and with that one the disk's.
     const uint32_t references = runner_.pages().references(held[i]);
-    FLARE_ASSERT(references == end - i || references == end - i + 1);  // one may be the tree's
+    FLARE_ASSERT(references >= end - i && references <= end - i + (options_.disk ? 2 : 1));
   }
   FLARE_ASSERT(runner_.pages().used() >= std::max(n_distinct, kept.pages));
-  const uint32_t loading = prefixes_ ? prefixes_->loading_pages() : 0;
   FLARE_ASSERT(runner_.pages().used() <= n_distinct + kept.pages + loading);
+  if (active_.empty()) FLARE_ASSERT(runner_.pages().used() == kept.pages + loading);
   for (size_t i = 1; i < active_.size(); ++i)
     FLARE_ASSERT(goes_before(*active_[i - 1], *active_[i]));
 }

@@ -98,6 +98,10 @@ class Engine {
   // Several choices over the prompt of the first one, which is read once; salt, priority and
   // deadline are the same. All or none are queued, and the ticket cancels all. At least one.
   Admission submit(std::vector<Request> choices, Ticket* ticket);
+  // For probes, which wait for nobody: whether a failure has ended it, and whether submit() would
+  // find a place for a request.
+  bool has_failed() const { return failed_; }
+  bool has_place() const { return !queue_full(1); }
   EngineStats stats() const;
   // As of the last step boundary, in order of admission.
   std::vector<RunningRow> running_rows() const;
@@ -137,7 +141,7 @@ class Engine {
   void stop_leading(Active& leader);
   uint32_t wanted_rows(const Active& a) const;
   std::vector<uint32_t> rows_of_step() const;
-  std::vector<uint32_t> plan_rows();
+  std::optional<std::vector<uint32_t>> plan_rows();
   void reuse_prefix(Active& a);
   void keep_prefix(Active& a);
   void keep_paused(Active& a);
@@ -169,6 +173,7 @@ class Engine {
   // Who could not be taken in, and what was so then: arrival, releases_, pages on their way.
   std::optional<std::tuple<uint64_t, uint64_t, uint32_t>> refused_;
   bool draining_ = false;                // stopping_, as the loop saw it
+  bool lacks_pages_ = false;             // nobody can go on before the disk gives its pages back
   std::optional<PrefixStore> prefixes_;  // none: prefix_reuse is off
 
   // wake_->mutex guards what follows. No call to a request's gate, constraint or on_event is made
@@ -180,8 +185,11 @@ class Engine {
   uint64_t arrivals_ = 0;
   std::vector<RunningRow> running_rows_;
   uint64_t unfinished_ = 0;  // accepted requests whose last event is not delivered yet
-  bool stopping_ = false;    // no new requests
-  bool quitting_ = false;    // cancel everything and leave
+  // Written under the mutex, read without it too.
+  std::atomic<bool> failed_{false};
+  std::atomic<uint64_t> n_places_{0};  // taken, running or waiting
+  bool stopping_ = false;              // no new requests
+  bool quitting_ = false;              // cancel everything and leave
 
   std::mutex join_mutex_;  // stop() may be called twice at once
   std::thread thread_;

@@ -1,7 +1,6 @@
 // Who has a place and who gives it up: admission, pauses under memory pressure, choices that share
 // a prompt, and the prefixes that are found and kept on the way.
 #include <algorithm>
-#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -201,8 +200,8 @@ std::vector<uint32_t> Engine::rows_of_step() const {
 }
 
 // The rows of the next step. Pauses who must make room for it; the first one never has to, so that
-// it ends some day.
-std::vector<uint32_t> Engine::plan_rows() {
+// it ends some day. None: the last pages are on their way from the disk, however long that takes.
+std::optional<std::vector<uint32_t>> Engine::plan_rows() {
   while (true) {
     std::vector<uint32_t> rows = rows_of_step();
     uint32_t pages = 0;
@@ -214,8 +213,7 @@ std::vector<uint32_t> Engine::plan_rows() {
       continue;
     }
     FLARE_ASSERT(loading_pages() > 0);  // a context fits beside nothing
-    prefixes_->poll();
-    std::this_thread::yield();
+    return std::nullopt;
   }
 }
 

@@ -260,7 +260,7 @@ Service& App::service() const {
 }
 
 void App::health(const Call& call) {
-  if (service().engine().stats().failed)
+  if (service().engine().has_failed())
     throw ApiError{503, "engine_failed", "the engine has failed", {}};
   respond_json(*call.exchange, Json::object({{"status", "ok"}}));
 }
@@ -268,10 +268,10 @@ void App::health(const Call& call) {
 void App::live(const Call& call) { respond_json(*call.exchange, Json::object({{"status", "ok"}})); }
 
 void App::ready(const Call& call) {
-  const runtime::EngineStats stats = service().engine().stats();
-  if (stats.failed) throw ApiError{503, "engine_failed", "the engine has failed", {}};
+  const runtime::Engine& engine = service().engine();
+  if (engine.has_failed()) throw ApiError{503, "engine_failed", "the engine has failed", {}};
   if (draining_) throw ApiError{503, "server_draining", "the server is shutting down", {}};
-  if (stats.queue_full) throw ApiError{503, "server_overloaded", "the queue is full", {}};
+  if (!engine.has_place()) throw ApiError{503, "server_overloaded", "the queue is full", {}};
   respond_json(*call.exchange, Json::object({{"status", "ready"}}));
 }
 

@@ -192,6 +192,26 @@ class PromptLogprobs(Routes):
                 self.assertEqual(len(entry["top_logprobs"]), 2)
         self.assertEqual(both["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
 
+    def test_a_chat_has_those_of_its_rendered_prompt(self):
+        chat = {"messages": [{"role": "user", "content": "Hello!"}]}
+        rendered = self.post("/apply-template", **chat)[0]["prompt"]
+        fields = {"temperature": 0, "max_tokens": 2, "prompt_logprobs": 3}
+        raw = self.post("/v1/completions", prompt=rendered, **fields)[0]["choices"][0]["prompt_logprobs"]
+        self.assertGreater(len(raw), 8)
+        body = self.post("/v1/chat/completions", n=2, **chat, **fields)[0]
+        self.assertEqual(body["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+        connection, response = self.server.open_stream(**chat, **fields)
+        ends = [e["choices"][0] for e in events(response) if e != "[DONE]" and e["choices"]]
+        connection.close()
+        self.assertFalse([e for e in ends[:-1] if "prompt_logprobs" in e])
+        for choice in body["choices"] + ends[-1:]:
+            self.assertEqual(choice["finish_reason"], "length")
+            self.assertIsNone(choice["prompt_logprobs"][0])
+            self.assertEqual([e and e["id"] for e in choice["prompt_logprobs"]], [e and e["id"] for e in raw])
+            for got, want in zip(choice["prompt_logprobs"][1:], raw[1:]):
+                self.assertAlmostEqual(got["logprob"], want["logprob"], delta=0.05)
+                self.assertEqual(len(got["top_logprobs"]), 3)
+
 
 class Native(Routes):
     def test_completion_has_the_native_shape(self):
@@ -227,6 +247,14 @@ class Native(Routes):
         self.assertEqual([p["id"] for p in pieces], ids)
         self.assertEqual(b"".join(bytes(p["piece"]) if isinstance(p["piece"], list) else p["piece"].encode()
                                   for p in pieces).decode(), text)
+
+    def test_unknown_names_are_listed(self):
+        messages = [{"role": "user", "content": "Hello!"}]
+        for path, fields in (("/tokenize", {"content": "a", "with_pieces": True}), ("/detokenize", {"tokens": [1]}),
+                             ("/tokenize", {"messages": messages, "add_special": False, "n": 1}),
+                             ("/apply-template", {"messages": messages, "temperature": 0})):
+            self.assertNotIn("x-flare-ignored", self.post(path, **fields)[1])
+            self.assertEqual(self.post(path, brand_new=1, **fields)[1]["x-flare-ignored"], "brand_new")
 
     def test_templates_are_applied_as_for_a_chat(self):
         messages = [{"role": "user", "content": "Hello!"}]

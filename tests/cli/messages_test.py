@@ -306,6 +306,25 @@ class Messages(unittest.TestCase):
         tools[-1].update(mark)
         usage = self.message(cache_salt="tools", tools=tools)["usage"]
         self.assertGreater(usage["cache_creation_input_tokens"], 50)
+        # A mark stands behind its block, not behind the message.
+        block = dict(type="text", text=text, **mark)
+        tail = "Something else that is asked for. " * 4
+        for place in ("system", "user"):
+            with self.subTest(place=place):
+                def marked(end, last={}, place=place):
+                    content = [block, dict(type="text", text=tail + end, **last)]
+                    body = {"system": content} if place == "system" else {
+                        "messages": [{"role": "user", "content": content}]}
+                    return self.message(cache_salt="block " + place, **body)["usage"]
+
+                first = marked("One.")
+                self.assertGreater(first["cache_creation_input_tokens"], 20)
+                self.assertGreater(first["input_tokens"], 20)
+                second = marked("Two.")
+                self.assertGreaterEqual(second["cache_read_input_tokens"], first["cache_creation_input_tokens"])
+                third = marked("Three.", mark)
+                self.assertGreater(third["cache_read_input_tokens"] + third["cache_creation_input_tokens"],
+                                   first["cache_creation_input_tokens"] + 20)
         error = self.refused(system=[{"type": "text", "text": "x", **mark}] * 5)
         self.assertEqual(error["code"], "invalid_value")
 

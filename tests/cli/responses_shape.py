@@ -70,7 +70,7 @@ class Checker:
         while self.next_name() == "output_item.added":
             items.append(self.item(len(items)))
         last = self.next_name()
-        assert last in ("completed", "incomplete"), last
+        assert last in ("completed", "incomplete", "failed"), last
         response = self.take(last)["response"]
         assert self.at == len(self.events)  # nothing follows
         assert response["status"] == last and response["output"] == items, response

@@ -140,6 +140,10 @@ class Structured(unittest.TestCase):
                  "unsatisfiable_json_schema", None),
                 ({"response_format": format_of({"$ref": "http://example.com/a"})}, "unsupported_json_schema", None),
                 ({"structured_outputs": {"regex": "(a"}}, "invalid_regex", None),
+                ({"structured_outputs": {"regex": "[^\\s\\S]"}}, "invalid_regex", "structured_outputs.regex"),
+                ({"guided_regex": "a[^\\s\\S]"}, "invalid_regex", "guided_regex"),
+                ({"structured_outputs": {}}, "missing_field", "structured_outputs"),
+                ({"structured_outputs": {"regex": None}}, "missing_field", "structured_outputs"),
                 ({"structured_outputs": {"regex": 5}}, "invalid_type", "structured_outputs.regex"),
                 ({"structured_outputs": {"choice": []}}, "invalid_value", "structured_outputs.choice"),
                 ({"structured_outputs": {"choice": ["a"] * 1025}}, "invalid_value", "structured_outputs.choice"),
@@ -158,10 +162,17 @@ class Structured(unittest.TestCase):
                 else:
                     self.assertTrue(body["error"]["param"], body)
 
+    def test_a_rule_that_begins_with_itself_is_named(self):
+        for grammar in ('root ::= items\nitems ::= items "a" | "b"',
+                        'root ::= "x" items\nitems ::= tail "a" | "b"\ntail ::= items | "c"'):
+            status, _, body = self.server.chat(messages=USER, structured_outputs={"grammar": grammar})
+            self.assertEqual((status, body["error"]["code"]), (400, "invalid_grammar"), body)
+            self.assertRegex(body["error"]["message"], '"(items|tail)"')
+            self.assertIn("left recursion", body["error"]["message"])
+
     def test_neutral_formats_bind_nothing(self):
         plain = self.answer(max_tokens=8)[0]["content"]
-        for fields in ({"response_format": {"type": "text"}}, {"response_format": None}, {"grammar": ""},
-                       {"structured_outputs": {}}):
+        for fields in ({"response_format": {"type": "text"}}, {"response_format": None}, {"grammar": ""}):
             self.assertEqual(self.answer(max_tokens=8, **fields)[0]["content"], plain)
 
 

@@ -38,15 +38,20 @@ class Lowering {
     order_rules();
     const ProgramBuilder::Part root = part_of(grammar_.root());
     Lowered out{.program = {}, .relaxed = std::move(relaxed_)};
-    bool left_recursive = false;
-    if (!builder_.build(root, out.program, left_recursive)) {
+    std::optional<ProgramBuilder::LeftRecursion> loop;
+    if (!builder_.build(root, out.program, loop)) {
       if (!grammar_.schemas().empty())
         throw ConstraintError(kUnsatisfiableJsonSchema, "", "schema: no value satisfies it");
       throw ConstraintError(kInvalidGrammar, "", "grammar: no text matches it");
     }
-    if (left_recursive)
-      throw ConstraintError(kInvalidGrammar, "",
-                            "grammar: a rule begins with itself, left recursion is not taken");
+    if (loop) {
+      const auto rule = std::ranges::find(procedures_, loop->declared) - procedures_.begin();
+      const bool named = std::cmp_less(rule, procedures_.size());
+      throw ConstraintError(
+          kInvalidGrammar, "",
+          "grammar: {} can begin with itself; left recursion is not taken, what repeats goes last",
+          named ? "the rule " + quote(grammar_.rules()[static_cast<size_t>(rule)].name) : "a rule");
+    }
     return out;
   }
 

@@ -29,7 +29,7 @@ void make_trie(ObjectSpec& spec, Languages& languages) {
 }
 
 // Callers before callees, over the calls that may happen before any letter. False on a cycle.
-bool rank_procedures(Program& program, Languages& languages) {
+int32_t rank_procedures(Program& program, Languages& languages) {
   const size_t n = program.procedures.size();
   std::vector<std::vector<int32_t>> calls(n);
   std::vector<uint32_t> seen(program.code.size(), UINT32_MAX);
@@ -80,14 +80,14 @@ bool rank_procedures(Program& program, Languages& languages) {
         continue;
       }
       const auto callee = static_cast<size_t>(calls[p][next++]);
-      if (state[callee] == 1) return false;
+      if (state[callee] == 1) return static_cast<int32_t>(callee);
       if (state[callee] == 0) {
         state[callee] = 1;
         stack.emplace_back(callee, 0);
       }
     }
   }
-  return true;
+  return -1;
 }
 
 }  // namespace
@@ -342,9 +342,10 @@ int32_t ProgramBuilder::use_procedure(int32_t declared, Program& program) {
   return id;
 }
 
-bool ProgramBuilder::build(Part root, Program& program, bool& left_recursive) {
+bool ProgramBuilder::build(Part root, Program& program,
+                           std::optional<LeftRecursion>& left_recursion) {
   Fixpoint(*this).run();
-  left_recursive = false;
+  left_recursion.reset();
   if (!at(root).productive) return false;
   procedure_of_.assign(bodies_.size(), -1);
   program = {};
@@ -365,7 +366,12 @@ bool ProgramBuilder::build(Part root, Program& program, bool& left_recursive) {
     languages_.charge((program.code.size() - static_cast<size_t>(entry)) * sizeof(Instruction) +
                       sizeof(Procedure));
   }
-  left_recursive = !rank_procedures(program, languages_);
+  const int32_t culprit = rank_procedures(program, languages_);
+  if (culprit < 0) return true;
+  left_recursion.emplace();
+  const auto declared = std::ranges::find(procedure_of_, culprit);
+  if (declared != procedure_of_.end())
+    left_recursion->declared = static_cast<int32_t>(declared - procedure_of_.begin());
   return true;
 }
 

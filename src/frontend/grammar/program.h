@@ -112,9 +112,13 @@ class ProgramBuilder {
 
   size_t n_parts() const { return parts_.size(); }
 
-  // The program whose whole text is `root`. False if no text matches. Sets left_recursive instead
-  // if a procedure could call itself before any letter.
-  bool build(Part root, Program& program, bool& left_recursive);
+  // A way from a procedure back to itself before any letter.
+  struct LeftRecursion {
+    int32_t declared = -1;  // one of those on it; -1: none of them was declared
+  };
+  // The program whose whole text is `root`. False if no text matches. Sets left_recursion instead
+  // if there is one.
+  bool build(Part root, Program& program, std::optional<LeftRecursion>& left_recursion);
 
  private:
   enum class Kind : uint8_t { kLeaf, kSequence, kChoice, kRepeat, kCall, kObject };

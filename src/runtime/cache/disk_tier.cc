@@ -91,8 +91,11 @@ class DiskTier::Descriptor {
 };
 
 DiskTier::DiskTier(const DiskTierOptions& options, const DiskTierShape& shape,
-                   std::function<void()> on_loaded)
-    : options_(options), shape_(shape), on_loaded_(std::move(on_loaded)) {
+                   std::function<void()> on_loaded, std::function<void()> on_written)
+    : options_(options),
+      shape_(shape),
+      on_loaded_(std::move(on_loaded)),
+      on_written_(std::move(on_written)) {
   try {
     open_folder(options.folder);
     lock_folder();
@@ -270,6 +273,7 @@ void DiskTier::read_loop() {
     load_.reset();
     loading_ = true;
     lock.unlock();
+    if (options_.before_load) options_.before_load();
     const Loaded loaded = run_load(load);
     lock.lock();
     loading_ = false;
@@ -411,6 +415,10 @@ void DiskTier::write_loop() {
     writing_ = false;
     queued_.erase(write.name);
     changed_.notify_all();
+    if (!writes_.empty() || !on_written_) continue;
+    lock.unlock();
+    on_written_();
+    lock.lock();
   }
 }
 
@@ -478,6 +486,9 @@ void DiskTier::close() {
     queued_.clear();
     closing_ = true;
     changed_.notify_all();
+    if (loading_ || writing_)
+      log_warn("--cache-dir {}: the disk does not answer; the end waits for it",
+               options_.folder.string());
   }
   if (reader_.joinable()) reader_.join();
   if (writer_.joinable()) writer_.join();

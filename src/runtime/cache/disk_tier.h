@@ -1,6 +1,7 @@
 // The prefix cache on disk: a bounded folder of pages and continuation rows that outlives a server.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -24,6 +25,9 @@ namespace flare::runtime {
 struct DiskTierOptions {
   std::filesystem::path folder;  // entries lie in its subfolder "prefixes"
   uint64_t limit_bytes = 0;      // of all entries together
+  // A disk that answers nothing: how long a prefix is waited for before it is computed instead.
+  std::chrono::milliseconds patience{5000};
+  std::function<void()> before_load;  // for tests: on the reading thread, may block
 };
 
 // What entries of this model hold.
@@ -44,10 +48,11 @@ struct DiskTierShape {
 class DiskTier {
  public:
   // Makes the folder if it is not there (0700), removes what an interrupted writer left, counts
-  // what is there. `on_loaded` is called on the reading thread. Errors: kWrite (not usable, or not
+  // what is there. `on_loaded` is called on the reading thread after every load, `on_written` on
+  // the writing thread whenever nothing waits for it any more. Errors: kWrite (not usable, or not
   // ours alone), kExists (another process has it).
   DiskTier(const DiskTierOptions& options, const DiskTierShape& shape,
-           std::function<void()> on_loaded);
+           std::function<void()> on_loaded, std::function<void()> on_written = {});
   // As close().
   ~DiskTier();
   DiskTier(const DiskTier&) = delete;
@@ -93,7 +98,7 @@ class DiskTier {
   void cancel_writes();
   // Waits until all is written and loaded, for some seconds at most.
   void flush();
-  // The same; then nothing more is.
+  // The same; then nothing more is. A read or write that the disk does not end holds it up.
   void close();
 
   struct Stats {
@@ -104,6 +109,7 @@ class DiskTier {
   };
   Stats stats() const;  // any thread
   const DiskTierShape& shape() const { return shape_; }
+  std::chrono::milliseconds patience() const { return options_.patience; }
 
  private:
   struct Entry {
@@ -147,7 +153,7 @@ class DiskTier {
 
   const DiskTierOptions options_;
   const DiskTierShape shape_;
-  const std::function<void()> on_loaded_;
+  const std::function<void()> on_loaded_, on_written_;
   std::filesystem::path path_;
   int folder_ = -1, lock_ = -1;
   std::vector<std::byte> staging_;  // of the writing thread

@@ -2,8 +2,10 @@
 #include "runtime/cache/prefix_store.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 
 namespace flare::runtime {
 namespace {
@@ -28,15 +30,10 @@ PrefixStore::PrefixStore(const package::Rank& rank, BlockPool& pages, BlockPool&
 
 PrefixStore::~PrefixStore() { close(); }
 
-void PrefixStore::flush() {
-  if (tier_) tier_->flush();
-}
-
 void PrefixStore::close() {
   if (!tier_) return;
   tier_->close();
   poll();
-  collect_released();
 }
 
 void PrefixStore::collect_released() {
@@ -62,6 +59,7 @@ uint32_t PrefixStore::loading_pages() const {
 
 bool PrefixStore::ready(std::span<const int32_t> prompt, std::string_view salt, DiskWait* wait) {
   if (!tier_ || prompt.empty()) return true;
+  if (load_ && is_late()) return true;
   if (load_ && wait->load_id == load_id_) return false;
   if (wait->loads >= kMostLoads) return true;
   const std::span<const int32_t> usable = prompt.first(prompt.size() - 1);
@@ -78,6 +76,15 @@ bool PrefixStore::ready(std::span<const int32_t> prompt, std::string_view salt, 
   return false;
 }
 
+// Whether what is being read takes longer than anybody should wait for it.
+bool PrefixStore::is_late() {
+  if (std::chrono::steady_clock::now() - load_began_ < tier_->patience()) return false;
+  if (!std::exchange(told_of_delay_, true))
+    log_warn("prefix cache: the disk has not answered for {} ms; prompts are computed instead",
+             tier_->patience().count());
+  return true;
+}
+
 // False where memory for it cannot be had.
 bool PrefixStore::begin_load(std::span<const int32_t> usable, std::string_view salt,
                              const DiskTier::Found& found, uint32_t held_pages) {
@@ -91,11 +98,14 @@ bool PrefixStore::begin_load(std::span<const int32_t> usable, std::string_view s
   load_.emplace(Load{{tokens.begin(), tokens.end()}, std::string(salt), first, {}, row});
   for (uint32_t i = 0; i < n_pages; ++i) load_->pages.push_back(pages_.acquire());
   ++load_id_;
+  load_began_ = std::chrono::steady_clock::now();
+  told_of_delay_ = false;
   tier_->load(load_->tokens, salt, first, load_->pages, row);
   return true;
 }
 
 void PrefixStore::poll() {
+  collect_released();
   if (!load_) return;
   const auto loaded = tier_->take_loaded();
   if (!loaded) return;

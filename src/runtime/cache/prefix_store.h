@@ -1,6 +1,7 @@
 // Prefixes as the engine asks for them: the tree in memory and, if there is one, the tier on disk.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,9 +37,10 @@ class PrefixStore {
   void make_room(uint32_t n_pages);
 
   // Whether memory holds all of a prompt that can be had: false while more of it is being read from
-  // disk, or something else is that it has to wait for. Asked again after poll() of every round.
+  // disk, or something else is that it has to wait for, within the tier's patience. Asked again
+  // after poll() of every round.
   bool ready(std::span<const int32_t> prompt, std::string_view salt, DiskWait* wait);
-  // Takes in what was read meanwhile.
+  // Takes in what was read meanwhile, and back what was written.
   void poll();
   // Something is being read; its end calls the tier's on_loaded.
   bool loading() const { return load_.has_value(); }
@@ -46,14 +48,11 @@ class PrefixStore {
   uint32_t loading_pages() const;
   // Has the pages and snapshots of a path written behind the answer, as far as they are worth it.
   void keep_on_disk(std::span<const int32_t> tokens, std::string_view salt);
-  // Writes what is queued, for some seconds at most.
-  void flush();
-  // The same; no more is written or read after it.
+  // Writes what is queued, for some seconds at most; no more is written or read after it.
   void close();
 
   // Any thread.
   std::optional<DiskTier::Stats> disk_stats() const;
-  void audit() const { tree_.audit(); }
 
  private:
   struct Load {
@@ -66,6 +65,7 @@ class PrefixStore {
   bool begin_load(std::span<const int32_t> usable, std::string_view salt,
                   const DiskTier::Found& found, uint32_t held_pages);
   void collect_released();
+  bool is_late();
   std::vector<DiskTier::Item> worth_keeping(std::span<const int32_t> tokens, std::string_view salt);
 
   BlockPool& pages_;
@@ -75,6 +75,8 @@ class PrefixStore {
   std::unique_ptr<DiskTier> tier_;
   std::optional<Load> load_;
   uint64_t load_id_ = 0;  // of load_, or of the last one
+  std::chrono::steady_clock::time_point load_began_;
+  bool told_of_delay_ = false;  // of load_
 };
 
 }  // namespace flare::runtime

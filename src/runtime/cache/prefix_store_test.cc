@@ -33,15 +33,14 @@ class PrefixStores : public ::testing::TestWithParam<bool> {
           loaded_ = true;
           changed_.notify_all();
         });
+    tier_ = tier.get();
     store_.emplace(rank_, *pages_, *rows_, n_snapshots, std::move(tier));
   }
   void stop() {
     if (!store_) return;
-    store_->close();
-    store_->tree().clear();
+    store_.reset();
     EXPECT_EQ(pages_->used(), 0u);
     EXPECT_EQ(rows_->used(), 0u);
-    store_.reset();
   }
 
   // A request from its arrival on; what of it was there.
@@ -69,7 +68,7 @@ class PrefixStores : public ::testing::TestWithParam<bool> {
       }
     }
     store_->keep_on_disk(std::span(prompt).first(memory.computed()), salt);
-    if (audit) store_->audit();
+    if (audit) store_->tree().audit();
     return hit.tokens;
   }
 
@@ -80,7 +79,8 @@ class PrefixStores : public ::testing::TestWithParam<bool> {
   std::optional<BlockPool> rows_, pages_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool loaded_ = false;  // guarded by mutex_
+  bool loaded_ = false;       // guarded by mutex_
+  DiskTier* tier_ = nullptr;  // of store_
   std::optional<PrefixStore> store_;
 };
 
@@ -113,7 +113,7 @@ TEST_P(PrefixStores, WhatMemoryEvictedComesFromDisk) {
   start(16, 4);
   for (int i = 0; i < 8; ++i) {
     serve(counting(1000 * i, 100));
-    store_->flush();
+    tier_->flush();
   }
   start(16, 4);
   for (int i = 7; i >= 0; --i) EXPECT_EQ(serve(counting(1000 * i, 100)), 99u) << i;
@@ -136,7 +136,7 @@ TEST_P(PrefixStores, TwoRequestsOfOneBeginningReadItOnce) {
   EXPECT_TRUE(store_->ready(prompt, "", &first));
   EXPECT_TRUE(store_->ready(prompt, "", &second));
   EXPECT_EQ(store_->disk_stats()->loaded, 7u);
-  store_->audit();
+  store_->tree().audit();
 }
 
 TEST_P(PrefixStores, ADamagedPageShortensTheHitAndNothingElse) {
@@ -195,7 +195,7 @@ TEST_P(PrefixStores, NeverGiveWhatTheTokensDoNotMake) {
       prompt.push_back(static_cast<int32_t>(below(3)));
     if (prompt.size() > 8 * kTokens) prompt.resize(8 * kTokens);
     restored += serve(prompt, below(8) == 0 ? "x" : "");
-    if (below(2) == 0) store_->flush();
+    if (below(2) == 0) tier_->flush();
     prompts.push_back(prompt);
     if (prompts.size() > 30) prompts.erase(prompts.begin());
   }

@@ -69,7 +69,6 @@ class PrefixTree {
                 std::string_view session = {});
   // Evicts until the pool has `n_pages` free, or nothing is left that only the tree holds.
   void make_room(uint32_t n_pages);
-  void clear();
   // Whether a full page alone is no frontier: the model has recurrent state.
   bool needs_snapshots() const { return needs_snapshot_; }
 
@@ -143,6 +142,7 @@ class PrefixTree {
   };
   using Sessions = std::list<Session>;
 
+  void clear();
   Node* child(const Node& node, std::span<const int32_t> tokens) const;
   Node& walk(Node& root, std::span<const int32_t> tokens) const;
   Node& root_of(std::string_view salt);

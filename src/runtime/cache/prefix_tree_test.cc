@@ -295,7 +295,8 @@ TEST(PrefixTree, DeepTreesNeedNoStack) {
   rank.row.fields = {
       {"partial_page", package::RowField::Kind::kPartialPage, 0, 1, graph::DType::kU8}};
   BlockPool rows(*backend, 1, 4), pages(*backend, 1, kDepth);
-  PrefixTree tree(rank, pages, rows, 2);
+  std::optional<PrefixTree> kept(std::in_place, rank, pages, rows, 2);
+  PrefixTree& tree = *kept;
   Ids tokens(kDepth);
   std::iota(tokens.begin(), tokens.end(), 0);
   {
@@ -310,7 +311,7 @@ TEST(PrefixTree, DeepTreesNeedNoStack) {
   tree.make_room(kDepth / 2);
   EXPECT_EQ(tree.stats().pages, kDepth - kDepth / 2);
   tree.audit();
-  tree.clear();
+  kept.reset();
   EXPECT_EQ(pages.used(), 0u);
 }
 
@@ -357,7 +358,7 @@ TEST_P(PrefixTrees, NeverGiveWhatTheTokensDoNotMake) {
   EXPECT_GT(restored, 2'000u) << "the test restores too little to mean anything";
   EXPECT_GT(tree_->stats().evicted_pages, 0u);
   EXPECT_GT(tree_->stats().evicted_snapshots, 0u);
-  tree_->clear();
+  tree_.reset();
   EXPECT_EQ(pages_->used(), 0u);
   EXPECT_EQ(rows_->used(), 0u);
 }

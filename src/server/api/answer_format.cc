@@ -99,18 +99,21 @@ std::optional<Grammar> constraint_of(std::string_view kind, const Json& value,
 }
 
 // Takes one more constraint; two exclude each other.
-void add(AnswerFormat* format, std::optional<Grammar> grammar, const std::string& param) {
+void add(AnswerFormat* format, std::optional<Grammar> grammar, const std::string& param,
+         bool is_regex = false) {
   if (!grammar) return;
   if (format->grammar)
     fail("conflicting_parameters", param,
          fmt::format("'{}' and '{}' exclude each other", format->param, param));
   format->grammar = std::move(grammar);
   format->param = param;
+  format->is_regex = is_regex;
 }
 
 void read_structured(const Json& given, AnswerFormat* format) {
   static constexpr std::array<std::string_view, 5> kKinds = {"json", "regex", "choice", "grammar",
                                                              "json_object"};
+  bool any = false;
   for (const auto& [name, value] : given.as_object()) {
     const std::string param = "structured_outputs." + name;
     if (value.is_null()) continue;
@@ -118,8 +121,13 @@ void read_structured(const Json& given, AnswerFormat* format) {
       fail("unsupported_parameter", param,
            fmt::format("'{}' is not supported; json, regex, choice, grammar and json_object are",
                        param));
-    add(format, constraint_of(name, value, param), param);
+    add(format, constraint_of(name, value, param), param, name == "regex");
+    any = true;
   }
+  if (!any)
+    fail("missing_field", "structured_outputs",
+         "'structured_outputs' is empty; one of json, regex, choice, grammar and json_object "
+         "expected");
 }
 
 }  // namespace
@@ -159,7 +167,7 @@ AnswerFormat read_answer_format(const Fields& fields) {
       const std::string param(name);
       // llama.cpp's clients send an empty grammar for none.
       if (kind == "grammar" && *given == Json("")) continue;
-      add(&format, constraint_of(kind, *given, param), param);
+      add(&format, constraint_of(kind, *given, param), param, kind == "regex");
     }
   return format;
 }

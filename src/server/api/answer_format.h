@@ -14,6 +14,7 @@ namespace flare::server {
 struct AnswerFormat {
   std::optional<frontend::grammar::Grammar> grammar;  // none: any text
   std::string param;                                  // "response_format" and the like
+  bool is_regex = false;
 };
 
 // Names that read_answer_format looks at.

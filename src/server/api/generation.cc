@@ -124,7 +124,10 @@ void Generation::take(size_t choice, const TextEvent& event) {
   const std::lock_guard lock(mutex_);
   if (over_) return;
   note(choice, event);
-  if (const auto error = error_of(event)) return fail(*error);
+  if (const auto error = error_of(event)) {
+    choices_[choice].last = event;
+    return fail(*error);
+  }
   open();
   if (event.finished) choices_[choice].last = event;
   on_event(choice, event);

@@ -67,7 +67,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void send_text(std::string event) { setup_.exchange->write(std::move(event)); }
 
   size_t n_choices() const { return choices_.size(); }
-  // The last event of a choice that has ended.
+  // The last event of a choice that has ended, by an error too.
   const TextEvent& last(size_t choice) const { return *choices_[choice].last; }
   // Of all choices; those of one run share a prompt, which counts once.
   runtime::Usage total_usage() const;

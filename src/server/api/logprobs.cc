@@ -60,6 +60,14 @@ Json native_logprobs(const frontend::Tokenizer& tokenizer,
   return entries(tokenizer, records, true);
 }
 
+Json prompt_logprobs(const frontend::Tokenizer& tokenizer,
+                     std::span<const runtime::TokenLogprobs> records) {
+  Json all = Json::array({Json()});
+  Json known = entries(tokenizer, records, true);
+  for (Json& entry : known.mutable_array()) all.push_back(std::move(entry));
+  return all;
+}
+
 Json completion_logprobs(const frontend::Tokenizer& tokenizer,
                          std::span<const runtime::TokenLogprobs> records, uint64_t* offset) {
   Json tokens = Json::array(), own = Json::array(), top = Json::array(), offsets = Json::array();

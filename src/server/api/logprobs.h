@@ -19,6 +19,10 @@ Json chat_logprobs(const frontend::Tokenizer& tokenizer,
 Json native_logprobs(const frontend::Tokenizer& tokenizer,
                      std::span<const runtime::TokenLogprobs> records);
 
+// The same of a prompt, behind null for its first token, which nothing precedes.
+Json prompt_logprobs(const frontend::Tokenizer& tokenizer,
+                     std::span<const runtime::TokenLogprobs> records);
+
 // Completions: {tokens, token_logprobs, top_logprobs, text_offset}. `offset` is the number of
 // characters before the first token, and is moved behind the last one. A record of NaN, which is
 // that of a prompt's first token, is null.

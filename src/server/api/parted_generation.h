@@ -30,6 +30,9 @@ class PartedGeneration : public Generation {
   virtual void on_piece(size_t index, std::string_view piece) = 0;
   virtual void on_part_end(size_t index) = 0;
 
+  // Where an error ends the answer: the part that is open, if any, ends incomplete.
+  void end_parts() { end(); }
+
   const std::vector<Part>& parts() const { return parts_; }
   // Records of tokens of the text part, if log-probabilities are asked for, since the last call.
   std::vector<runtime::TokenLogprobs> take_logprobs() { return std::exchange(logprobs_, {}); }

@@ -48,9 +48,10 @@ frontend::MarkedText render_conversation(const Service& service, const Conversat
   try {
     return service.render(conversation);
   } catch (const Error& error) {
-    throw ApiError{400, "template_error", error.message(), "messages"};
+    throw ApiError{400, "template_error", error.message(), conversation.field};
   } catch (const frontend::MessageError& error) {
-    throw ApiError{400, error.code, error.message, error.param};
+    const bool own = error.param.starts_with(conversation.field);
+    throw ApiError{400, error.code, error.message, own ? error.param : conversation.field};
   }
 }
 
@@ -59,7 +60,7 @@ std::vector<int32_t> encode_conversation(const Service& service, const Conversat
   const frontend::MarkedText rendered = render_conversation(service, conversation);
   std::vector<int32_t> prompt = service.encode_prompt(rendered);
   settings->form = service.answer_form(conversation, rendered);
-  check_prompt(service, prompt, "messages");
+  check_prompt(service, prompt, conversation.field);
   settings->frontiers = service.prompt_frontiers(conversation, prompt, &settings->marked_tokens);
   return prompt;
 }
@@ -92,9 +93,13 @@ void constrain_answer(const Service& service, const AnswerRules& rules, std::str
         service.answer_grammar(settings->form ? &*settings->form : nullptr,
                                has_calls ? &*rules.tool_choice : nullptr, rules.format.grammar);
   } catch (const frontend::grammar::ConstraintError& error) {
+    std::string_view code = error.wire_code();
+    // What no text matches shows only behind the field's own reading.
+    if (rules.format.is_regex && code == frontend::grammar::kInvalidGrammar)
+      code = frontend::grammar::kInvalidRegex;
     if (asked_calls || rules.format.grammar)
-      throw ApiError{400, std::string(error.wire_code()), error.message(),
-                     error.wire_code() == frontend::kInvalidToolSchema ? "tools" : param};
+      throw ApiError{400, std::string(code), fmt::format("'{}': {}", param, error.message()),
+                     code == frontend::kInvalidToolSchema ? "tools" : param};
     log_warn("tool calls are not constrained: {}", error.message());
     return;
   }
@@ -124,16 +129,18 @@ std::string_view final_text(const Conversation& conversation) {
                                          : std::string_view();
 }
 
+http::Headers ignored_header(const ApiCall& call, const std::vector<std::string>& ignored) {
+  if (ignored.empty()) return {};
+  const std::string names = header_list(ignored);
+  if (call.strict_fields)
+    throw ApiError{400, "unknown_field", fmt::format("unknown field {}", names), ignored.front()};
+  log_debug("ignored request fields: {}", names);
+  return {{"x-flare-ignored", names}};
+}
+
 http::Headers answer_headers(const ApiCall& call, const std::vector<std::string>& ignored,
                              const GenerateSettings& settings) {
-  http::Headers headers;
-  if (!ignored.empty()) {
-    const std::string names = header_list(ignored);
-    if (call.strict_fields)
-      throw ApiError{400, "unknown_field", fmt::format("unknown field {}", names), ignored.front()};
-    log_debug("ignored request fields: {}", names);
-    headers.emplace_back("x-flare-ignored", names);
-  }
+  http::Headers headers = ignored_header(call, ignored);
   headers.emplace_back("x-flare-seed",
                        fmt::format("{}", static_cast<int64_t>(settings.sampling.seed)));
   return headers;

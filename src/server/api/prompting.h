@@ -48,8 +48,11 @@ void constrain_answer(const Service& service, const AnswerRules& rules, std::str
 // Text of a message that the prompt continues outside of reasoning; else empty.
 std::string_view final_text(const Conversation& conversation);
 
-// Headers of every answer: x-flare-seed, and x-flare-ignored for names nothing here knows. Throws
-// unknown_field for these if the call is strict.
+// x-flare-ignored for names nothing here knows. Throws unknown_field for these if the call is
+// strict.
+http::Headers ignored_header(const ApiCall& call, const std::vector<std::string>& ignored);
+
+// Headers of every answer: that one, and x-flare-seed.
 http::Headers answer_headers(const ApiCall& call, const std::vector<std::string>& ignored,
                              const GenerateSettings& settings);
 

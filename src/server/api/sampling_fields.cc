@@ -187,6 +187,17 @@ void read_sampling(const Fields& fields, const Service& service, GenerateSetting
   refuse_missing_filters(fields);
 }
 
+std::optional<int32_t> read_prompt_logprobs(const Fields& fields, const Service& service) {
+  constexpr int kMax = 20;
+  const auto n = fields.integer("prompt_logprobs", 0, kMax);
+  if (!n) return std::nullopt;
+  if (!service.has_prompt_logprobs())
+    throw ApiError{400, "prompt_logprobs_unavailable",
+                   "'prompt_logprobs' is not in what this model was prepared for",
+                   "prompt_logprobs"};
+  return static_cast<int32_t>(*n);
+}
+
 std::vector<std::string> read_stop(const Fields& fields, std::string_view name) {
   std::vector<std::string> stops;
   const Json* value = fields.find(name);

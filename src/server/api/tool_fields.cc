@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 
 #include "base/error.h"
 
@@ -33,6 +34,23 @@ Json function_tool(const std::string& name, const Json* description, const Json*
   return Json::object({{"type", "function"}, {"function", std::move(function)}});
 }
 
+namespace {
+
+// A call says which tool it means by its name alone.
+void check_names(const Json& tools) {
+  std::set<std::string_view> names;
+  for (size_t i = 0; i < tools.as_array().size(); ++i) {
+    const std::string& name = tools.as_array()[i].at("function").at("name").as_string();
+    if (!names.insert(name).second)
+      throw ApiError{
+          400, "invalid_value",
+          fmt::format("'tools' declares {} twice, names that differ expected", quote(name)),
+          "tools"};
+  }
+}
+
+}  // namespace
+
 bool declares_tool(const Json& tools, std::string_view name) {
   return tools.is_array() && std::ranges::any_of(tools.as_array(), [&](const Json& tool) {
            return tool.at("function").at("name") == Json(name);
@@ -42,6 +60,7 @@ bool declares_tool(const Json& tools, std::string_view name) {
 void apply_tools(const Service& service, Json tools, std::optional<frontend::ToolChoice> choice,
                  Conversation* conversation, AnswerRules* rules) {
   const bool any = tools.is_array() && !tools.as_array().empty();
+  if (any) check_names(tools);
   const bool asks = choice && choice->mode != ToolMode::kAuto;
   if (asks && !any)
     throw ApiError{400, "invalid_tool_choice",

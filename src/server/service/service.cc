@@ -297,29 +297,36 @@ std::vector<uint32_t> Service::prompt_frontiers(const Conversation& conversation
   while (turns < messages.size() && has_role(turns, "system")) ++turns;
   while (last_user > 0 && !has_role(last_user - 1, "user")) --last_user;
   const size_t before_last_user = last_user == 0 ? 0 : last_user - 1;
-  std::set<size_t> cuts(conversation.marks.begin(), conversation.marks.end());
+  std::set<size_t> cuts;
   const bool has_tools = conversation.tools.is_array() && !conversation.tools.as_array().empty();
   if (turns > 0 || has_tools) cuts.insert(turns);
   if (before_last_user > 0) cuts.insert(before_last_user);
   cuts.insert(messages.size());
   const Spelling spelled(tokenizer(), prompt);
-  for (const size_t n : cuts) {
-    const auto cut = render_beginning(conversation, std::min(n, messages.size()));
-    if (!cut) continue;
+  const auto add = [&](const Conversation::Mark& mark) -> uint32_t {
+    const auto cut = render_beginning(conversation, mark);
+    if (!cut) return 0;
     frontiers.push_back(tokens_in_common(*cut, spelled, prompt));
-    if (marked_tokens && std::ranges::find(conversation.marks, n) != conversation.marks.end())
-      *marked_tokens = std::max(*marked_tokens, frontiers.back());
-  }
-  std::sort(frontiers.begin(), frontiers.end());
+    return frontiers.back();
+  };
+  for (const size_t n : cuts) add({n, {}});
+  for (const Conversation::Mark& mark : conversation.marks)
+    if (const uint32_t tokens = add(mark); marked_tokens)
+      *marked_tokens = std::max(*marked_tokens, tokens);
+  std::ranges::sort(frontiers);
+  frontiers.erase(std::ranges::unique(frontiers).begin(), frontiers.end());
   return frontiers;
 }
 
-std::optional<frontend::MarkedText> Service::render_beginning(const Conversation& conversation,
-                                                              size_t n) const {
+std::optional<frontend::MarkedText> Service::render_beginning(
+    const Conversation& conversation, const Conversation::Mark& mark) const {
   Conversation part{.tools = conversation.tools,
                     .template_kwargs = conversation.template_kwargs,
                     .add_generation_prompt = false};
-  for (size_t i = 0; i < n; ++i) part.messages.push_back(conversation.messages.as_array()[i]);
+  const Json::Array& all = conversation.messages.as_array();
+  const size_t n = std::min(mark.messages, all.size());
+  for (size_t i = 0; i < n; ++i)
+    part.messages.push_back(i + 1 == n && !mark.last.is_null() ? mark.last : all[i]);
   // Tools may stand before any message, but templates want one.
   if (n == 0) part.messages.push_back(Json::object({{"role", "user"}, {"content", ""}}));
   try {

@@ -32,8 +32,13 @@ struct Conversation {
   Json template_kwargs;  // object or null: further template variables
   bool add_generation_prompt = true;
   frontend::Continuation continuation = frontend::Continuation::kNone;
-  // Numbers of leading messages behind which a snapshot is asked for (serving.md S10.4).
-  std::vector<size_t> marks;
+  // Places behind which a snapshot is asked for (serving.md S10.4).
+  struct Mark {
+    size_t messages = 0;  // that many leading ones
+    Json last;            // the last of them as far as the mark; null: all of it
+  };
+  std::vector<Mark> marks;
+  std::string field = "messages";  // of the request, which errors name
 };
 
 // What the model's template does with conversations that published ones treat differently.
@@ -160,9 +165,9 @@ class Service {
 
  private:
   struct Spelling;
-  // The first `n` messages; nullopt if the template refuses them.
+  // As far as the mark; nullopt if the template refuses that.
   std::optional<frontend::MarkedText> render_beginning(const Conversation& conversation,
-                                                       size_t n) const;
+                                                       const Conversation::Mark& mark) const;
   uint32_t tokens_in_common(const frontend::MarkedText& beginning, const Spelling& spelled,
                             std::span<const int32_t> prompt) const;
   runtime::Request make_request(GenerateSettings settings, TextSink sink) const;

@@ -97,7 +97,7 @@ class Reader {
       fail("invalid_value", "messages",
            fmt::format("is an array of {}, 1..{} expected", list.size(), kMaxMessages));
     for (size_t i = 0; i < list.size(); ++i) read_message(list[i], fmt::format("messages[{}]", i));
-    if (fields_.object("cache_control")) out_.marks.push_back(out_.messages.as_array().size());
+    if (fields_.object("cache_control")) mark_here();
     if (out_.marks.size() > kMaxMarks)
       fail("invalid_value", "cache_control",
            fmt::format("stands at {} places, at most {} expected", out_.marks.size(), kMaxMarks));
@@ -112,7 +112,16 @@ class Reader {
     Json calls = Json::array();
     std::string text, reasoning;
     bool has_image = false;
+    std::vector<std::string> part_paths, argument_paths;
+    std::vector<MessageOrigin> result_origins;
   };
+
+  void put(Json message, MessageOrigin origin) {
+    out_.messages.push_back(std::move(message));
+    out_.origins.push_back(std::move(origin));
+  }
+  // Behind all messages so far.
+  void mark_here() { out_.marks.push_back({out_.messages.as_array().size(), {}}); }
 
   void read_tools() {
     const Json* tools = fields_.array("tools", 0, kMaxTools);
@@ -135,27 +144,35 @@ class Reader {
     }
   }
 
-  // Tools stand in the prompt with the system text, so their marks are its.
+  // Tools stand in the prompt with the system text, so their marks are behind it.
   void read_system() {
     size_t marks = n_tool_marks_;
     if (const Json* system = fields_.find("system")) {
       Json::Array blocks = blocks_of(*system, "system");
-      if (system->is_array()) frontend::drop_billing_header(&blocks);
+      const size_t n_dropped = system->is_array() && frontend::drop_billing_header(&blocks) ? 1 : 0;
       std::string text;
       for (size_t i = 0; i < blocks.size(); ++i) {
-        const std::string path = fmt::format("system[{}]", i);
+        const std::string path = fmt::format("system[{}]", i + n_dropped);
         const Fields block(object_at(blocks[i], path), path + ".");
         const std::string type = type_of(block, path);
         if (type != "text")
           fail("unsupported_content_part", path,
                fmt::format("is of type {}, text expected", quote(type)));
         text += text_of(block, "text", path);
-        marks += block.object("cache_control") ? 1 : 0;
+        if (!block.object("cache_control")) continue;
+        if (i + 1 == blocks.size() || text.empty())
+          ++marks;
+        else
+          out_.marks.push_back({1, system_message(text)});
       }
       if (!text.empty())
-        out_.messages.push_back(Json::object({{"role", "system"}, {"content", text}}));
+        put(system_message(text), {.path = "system", .parts = {}, .arguments = {}});
     }
-    out_.marks.assign(marks, out_.messages.as_array().size());
+    for (size_t i = 0; i < marks; ++i) mark_here();
+  }
+
+  static Json system_message(const std::string& text) {
+    return Json::object({{"role", "system"}, {"content", text}});
   }
 
   static Json::Array blocks_of(const Json& content, const std::string& path) {
@@ -174,20 +191,37 @@ class Reader {
       fail("invalid_messages", path + ".role",
            fmt::format("is {}, user, assistant or system expected", quote(*role)));
     Contents contents;
-    size_t marks = 0;
+    std::vector<BlockMark> marks;
     if (const Json* content = fields.find("content")) {
       const Json::Array blocks = blocks_of(*content, path + ".content");
       for (size_t i = 0; i < blocks.size(); ++i) {
         const std::string place = fmt::format("{}.content[{}]", path, i);
         const Fields block(object_at(blocks[i], place), place + ".");
-        marks += block.object("cache_control") ? 1 : 0;
+        const size_t n_results = contents.results.as_array().size();
         read_block(*role, block, place, &contents);
+        if (!block.object("cache_control")) continue;
+        BlockMark mark;
+        if (contents.results.as_array().size() > n_results)
+          mark.results = n_results + 1;
+        else if (i + 1 < blocks.size())
+          mark.turn = turn_of(*role, contents);
+        marks.push_back(std::move(mark));
       }
     }
-    *role == "assistant" ? add_assistant(std::move(contents))
-                         : add_turn(*role, std::move(contents));
-    out_.marks.insert(out_.marks.end(), marks, out_.messages.as_array().size());
+    const size_t n_before = out_.messages.as_array().size();
+    add_turn(*role, path, std::move(contents));
+    for (BlockMark& mark : marks)
+      if (mark.results > 0)
+        out_.marks.push_back({n_before + mark.results, {}});
+      else
+        out_.marks.push_back({out_.messages.as_array().size(), std::move(mark.turn)});
   }
+
+  // A mark within a message: behind so many of its results, or in the turn behind them.
+  struct BlockMark {
+    size_t results = 0;
+    Json turn;  // as far as the mark; null: all of it
+  };
 
   static void read_block(const std::string& role, const Fields& block, const std::string& path,
                          Contents* out) {
@@ -197,13 +231,18 @@ class Reader {
       std::string text = type == "text" ? text_of(block, "text", path) : document_text(block, path);
       out->text += text;
       out->parts.push_back(text_part(std::move(text)));
+      out->part_paths.push_back(path);
     } else if (type == "image" && user) {
       out->parts.push_back(image_part(block, path));
+      out->part_paths.push_back(path);
       out->has_image = true;
     } else if (type == "tool_result" && user) {
-      out->results.push_back(result_message(block, path));
+      MessageOrigin origin{.path = path, .parts = {}, .arguments = {}};
+      out->results.push_back(result_message(block, path, &origin.parts));
+      out->result_origins.push_back(std::move(origin));
     } else if (type == "tool_use" && assistant) {
       out->calls.push_back(call_of(block, path));
+      out->argument_paths.push_back(path + ".input");
     } else if (type == "thinking" && assistant) {
       out->reasoning += text_of(block, "thinking", path);
     } else if (is_server_tool(type)) {
@@ -223,7 +262,8 @@ class Reader {
                                     {"arguments", input ? *input : Json::object()}})}});
   }
 
-  static Json result_message(const Fields& block, const std::string& path) {
+  static Json result_message(const Fields& block, const std::string& path,
+                             std::vector<std::string>* part_paths) {
     Json parts = Json::array();
     if (const Json* content = block.find("content")) {
       const Json::Array blocks = blocks_of(*content, path + ".content");
@@ -231,6 +271,7 @@ class Reader {
         const std::string place = fmt::format("{}.content[{}]", path, i);
         const Fields part(object_at(blocks[i], place), place + ".");
         const std::string type = type_of(part, place);
+        if (type != "tool_reference") part_paths->push_back(place);
         if (type == "text") {
           parts.push_back(text_part(text_of(part, "text", place)));
         } else if (type == "image") {
@@ -250,21 +291,26 @@ class Reader {
                          {"content", std::move(parts)}});
   }
 
-  void add_assistant(Contents contents) {
-    Json message = Json::object({{"role", "assistant"}, {"content", std::move(contents.text)}});
-    if (!contents.reasoning.empty())
-      message.set("reasoning_content", std::move(contents.reasoning));
-    if (!contents.calls.as_array().empty()) message.set("tool_calls", std::move(contents.calls));
-    out_.messages.push_back(std::move(message));
+  // What is not a result, as one message.
+  static Json turn_of(const std::string& role, const Contents& contents) {
+    if (role != "assistant") return Json::object({{"role", role}, {"content", contents.parts}});
+    Json message = Json::object({{"role", role}, {"content", contents.text}});
+    if (!contents.reasoning.empty()) message.set("reasoning_content", contents.reasoning);
+    if (!contents.calls.as_array().empty()) message.set("tool_calls", contents.calls);
+    return message;
   }
 
   // Results answer the calls before them, so they come first; an empty text beside them is no turn.
-  void add_turn(const std::string& role, Contents contents) {
-    const bool has_results = !contents.results.as_array().empty();
-    for (Json& result : contents.results.mutable_array())
-      out_.messages.push_back(std::move(result));
-    if (has_results && contents.text.empty() && !contents.has_image) return;
-    out_.messages.push_back(Json::object({{"role", role}, {"content", std::move(contents.parts)}}));
+  void add_turn(const std::string& role, const std::string& path, Contents contents) {
+    const size_t n_results = contents.results.as_array().size();
+    for (size_t i = 0; i < n_results; ++i)
+      put(std::move(contents.results.mutable_array()[i]), std::move(contents.result_origins[i]));
+    if (n_results > 0 && contents.text.empty() && !contents.has_image) return;
+    // The texts of an answer are one.
+    if (role == "assistant") contents.part_paths.clear();
+    put(turn_of(role, contents), {.path = path,
+                                  .parts = std::move(contents.part_paths),
+                                  .arguments = std::move(contents.argument_paths)});
   }
 
   const Fields& fields_;

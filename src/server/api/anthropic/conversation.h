@@ -6,14 +6,16 @@
 
 #include "base/json/json.h"
 #include "server/api/fields.h"
+#include "server/api/openai/messages.h"
 
 namespace flare::server {
 
 struct MessagesConversation {
-  Json messages = Json::array();  // as chat sends them, not yet normalised
-  Json tools;                     // the same; null: none are declared
-  // Numbers of leading messages behind which a cache_control stands, one for each; at most 4.
-  std::vector<size_t> marks;
+  Json messages = Json::array();       // as chat sends them, not yet normalised
+  Json tools;                          // the same; null: none are declared
+  std::vector<MessageOrigin> origins;  // of each message
+  // Where a cache_control stands, each behind its block; at most 4.
+  std::vector<Conversation::Mark> marks;
 };
 
 // `system`, `messages`, `tools` and every cache_control. What only hosted services understand is

@@ -115,30 +115,35 @@ AnswerFormat read_format(const Fields& fields) {
 // Where the marks are once leading system texts have become one message and others turns.
 void place_marks(const MessagesConversation& given, const Service& service,
                  Conversation* conversation) {
-  for (const size_t n : given.marks) {
-    const Json::Array& all = given.messages.as_array();
-    size_t place = conversation->messages.as_array().size();
-    if (n < all.size() && n > 0)
-      place = server::normalise_messages(
-                  Json(Json::Array(all.begin(), all.begin() + static_cast<ptrdiff_t>(n))),
-                  service.template_traits())
-                  .as_array()
-                  .size();
-    conversation->marks.push_back(n == 0 ? 0 : place);
+  const Json::Array& all = given.messages.as_array();
+  for (const Conversation::Mark& mark : given.marks) {
+    const size_t n = mark.messages;
+    const bool whole = mark.last.is_null();
+    if (n == 0 || (n == all.size() && whole)) {
+      conversation->marks.push_back({n == 0 ? 0 : conversation->messages.as_array().size(), {}});
+      continue;
+    }
+    Json::Array beginning(all.begin(), all.begin() + static_cast<ptrdiff_t>(n));
+    if (!whole) beginning.back() = mark.last;
+    try {
+      beginning =
+          frontend::normalise_messages(Json(std::move(beginning)), service.template_traits())
+              .as_array();
+    } catch (const frontend::MessageError&) {
+      continue;  // cut there it is no conversation, so nobody goes on from there
+    }
+    conversation->marks.push_back({beginning.size(), whole ? Json() : std::move(beginning.back())});
   }
 }
 
 void read_conversation(const Fields& fields, const Service& service, MessagesRequest* request) {
   MessagesConversation given = read_messages_conversation(fields);
   Conversation& conversation = request->conversation;
-  conversation.messages = server::normalise_messages(given.messages, service.template_traits());
+  conversation.messages =
+      server::normalise_messages(given.messages, service.template_traits(), given.origins);
   place_marks(given, service, &conversation);
-  try {
-    conversation.continuation =
-        frontend::continuation_of(conversation.messages, service.template_traits());
-  } catch (const frontend::MessageError& error) {
-    throw ApiError{400, error.code, error.message, error.param};
-  }
+  conversation.continuation =
+      server::continuation_of(conversation.messages, service.template_traits(), given.origins);
   apply_tools(service, std::move(given.tools), read_choice(fields), &conversation, &request->rules);
 }
 

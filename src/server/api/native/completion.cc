@@ -7,6 +7,7 @@
 #include "server/api/answer_format.h"
 #include "server/api/fields.h"
 #include "server/api/generation.h"
+#include "server/api/ids_json.h"
 #include "server/api/logprobs.h"
 #include "server/api/prompting.h"
 #include "server/api/raw_prompt.h"
@@ -66,11 +67,9 @@ class NativeAnswer : public Generation {
   void on_complete() override {
     const TextEvent& event = last(0);
     const runtime::Usage& usage = event.usage;
-    Json tokens = Json::array();
-    for (const int32_t id : tokens_) tokens.push_back(id);
     Json body = Json::object({{"index", 0},
                               {"content", content_},
-                              {"tokens", stream() ? Json::array() : std::move(tokens)},
+                              {"tokens", stream() ? Json::array() : ids_json(tokens_)},
                               {"stop", true},
                               {"model", model_},
                               {"tokens_predicted", usage.generated_tokens},

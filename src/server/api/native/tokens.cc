@@ -1,23 +1,28 @@
 // Texts to ids, ids to texts, conversations to prompts.
 #include "server/api/native/tokens.h"
 
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
 #include "base/error.h"
 #include "frontend/tokenizer/unicode.h"
 #include "server/api/fields.h"
+#include "server/api/ids_json.h"
 #include "server/api/openai/chat_request.h"
+#include "server/api/prompting.h"
 #include "server/api/raw_prompt.h"
 
 namespace flare::server {
 namespace {
 
-void respond(const ApiCall& call, const Json& body) {
-  call.exchange->respond(200, "application/json", body.to_text());
-}
+// Members of /tokenize and /detokenize; with messages those of a chat may stand beside them.
+constexpr std::string_view kTokenizeNames[] = {"model", "content", "add_special", "parse_special",
+                                               "with_pieces"};
+constexpr std::string_view kDetokenizeNames[] = {"model", "tokens"};
 
-Json ids_json(const std::vector<int32_t>& ids) {
-  Json list = Json::array();
-  for (const int32_t id : ids) list.push_back(id);
-  return list;
+void respond(const ApiCall& call, const Json& body, const std::vector<std::string>& ignored) {
+  call.exchange->respond(200, "application/json", body.to_text(), ignored_header(call, ignored));
 }
 
 Json pieces_json(const frontend::Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
@@ -37,13 +42,14 @@ Json pieces_json(const frontend::Tokenizer& tokenizer, const std::vector<int32_t
 struct Rendered {
   std::string prompt;
   std::vector<int32_t> ids;
+  std::vector<std::string> ignored;
 };
 
 // As the chat endpoint renders the same fields.
 Rendered rendered(const ApiCall& call) {
   ChatRequest request = read_chat_request(call.body, call.service);
   const frontend::MarkedText text = render_conversation(call.service, request.conversation);
-  return {text.text(), call.service.encode_prompt(text)};
+  return {text.text(), call.service.encode_prompt(text), std::move(request.ignored)};
 }
 
 }  // namespace
@@ -52,6 +58,7 @@ void native_tokenize(const ApiCall& call) {
   const Fields fields(call.body);
   const frontend::Tokenizer& tokenizer = tokenizer_of(call.service);
   std::vector<int32_t> ids;
+  std::vector<std::string> ignored = unknown_names(call.body, {kTokenizeNames});
   if (const auto content = fields.text("content", SIZE_MAX)) {
     if (fields.find("messages"))
       throw ApiError{400, "conflicting_parameters", "'content' and 'messages' exclude each other",
@@ -59,13 +66,18 @@ void native_tokenize(const ApiCall& call) {
     ids = tokenizer.encode(*content, {fields.boolean("add_special").value_or(false),
                                       fields.boolean("parse_special").value_or(true)});
   } else if (fields.find("messages")) {
-    ids = rendered(call).ids;
+    Rendered done = rendered(call);
+    ids = std::move(done.ids);
+    std::erase_if(ignored, [&done](const std::string& name) {
+      return std::ranges::find(done.ignored, name) == done.ignored.end();
+    });
   } else {
     throw ApiError{400, "missing_field", "'content' is missing; text, or 'messages', expected",
                    "content"};
   }
   const bool pieces = fields.boolean("with_pieces").value_or(false);
-  respond(call, Json::object({{"tokens", pieces ? pieces_json(tokenizer, ids) : ids_json(ids)}}));
+  respond(call, Json::object({{"tokens", pieces ? pieces_json(tokenizer, ids) : ids_json(ids)}}),
+          ignored);
 }
 
 void native_detokenize(const ApiCall& call) {
@@ -74,12 +86,14 @@ void native_detokenize(const ApiCall& call) {
   const Json* tokens = fields.find("tokens");
   if (!tokens) throw ApiError{400, "missing_field", "'tokens' is missing", "tokens"};
   const auto ids = read_token_ids(*tokens, "tokens", static_cast<uint32_t>(tokenizer.id_limit()));
-  respond(call, Json::object({{"content", tokenizer.decode(ids, false)}}));
+  respond(call, Json::object({{"content", tokenizer.decode(ids, false)}}),
+          unknown_names(call.body, {kDetokenizeNames}));
 }
 
 void native_apply_template(const ApiCall& call) {
   const Rendered done = rendered(call);
-  respond(call, Json::object({{"prompt", done.prompt}, {"tokens", ids_json(done.ids)}}));
+  respond(call, Json::object({{"prompt", done.prompt}, {"tokens", ids_json(done.ids)}}),
+          done.ignored);
 }
 
 }  // namespace flare::server

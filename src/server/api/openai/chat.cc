@@ -22,6 +22,7 @@ class ChatAnswer : public Generation {
       : Generation(std::move(setup)),
         service_(service),
         logprobs_(request.settings.sampling.top_logprobs >= 0),
+        prompt_logprobs_(request.settings.sampling.prompt_logprobs >= 0),
         include_usage_(request.include_usage),
         include_reasoning_(request.include_reasoning),
         timings_(request.timings),
@@ -37,6 +38,7 @@ class ChatAnswer : public Generation {
     frontend::Output output;                      // of a whole answer
     std::vector<std::string> call_ids;            // one for each call
     std::vector<runtime::TokenLogprobs> records;  // that have not been sent yet
+    std::vector<runtime::TokenLogprobs> of_prompt;
   };
 
   void on_open() override {
@@ -47,6 +49,7 @@ class ChatAnswer : public Generation {
   void on_event(size_t index, const TextEvent& event) override {
     auto& records = choices_[index].records;
     records.insert(records.end(), event.logprobs.begin(), event.logprobs.end());
+    if (!event.prompt_logprobs.empty()) choices_[index].of_prompt = event.prompt_logprobs;
     for (const OutputEvent& delta : event.deltas) on_delta(index, delta, event);
     if (event.finished && stream()) send_finish(index, event);
   }
@@ -99,8 +102,7 @@ class ChatAnswer : public Generation {
   void send_finish(size_t index, const TextEvent& event) {
     Json choice = choice_json(index, "delta", Json::object());
     if (!choices_[index].records.empty()) choice = with_logprobs(index, std::move(choice));
-    choice.set("finish_reason", finish_reason_text(event));
-    choice.set("stop_reason", stop_reason(event, stop_ids_));
+    choice = ended(index, std::move(choice), event);
     Json closing = chunk(std::move(choice));
     if (timings_) closing.set("timings", timings_json(event));
     send(closing);
@@ -121,14 +123,21 @@ class ChatAnswer : public Generation {
       Json choice = choice_json(i, "message", message_json(choices_[i]));
       choice.set("logprobs", Json());
       choice = with_logprobs(i, std::move(choice));
-      choice.set("finish_reason", finish_reason_text(last(i)));
-      choice.set("stop_reason", stop_reason(last(i), stop_ids_));
-      choices.push_back(std::move(choice));
+      choices.push_back(ended(i, std::move(choice), last(i)));
     }
     Json body = envelope("chat.completion", std::move(choices));
     body.set("usage", usage);
     if (timings_) body.set("timings", timings_json(last(0)));
     respond(body);
+  }
+
+  Json ended(size_t index, Json choice, const TextEvent& event) const {
+    if (prompt_logprobs_)
+      choice.set("prompt_logprobs",
+                 server::prompt_logprobs(service_.tokenizer(), choices_[index].of_prompt));
+    choice.set("finish_reason", finish_reason_text(event));
+    choice.set("stop_reason", stop_reason(event, stop_ids_));
+    return choice;
   }
 
   // Takes the records that wait; a piece of a stream whose tokens went out already has none.
@@ -157,7 +166,7 @@ class ChatAnswer : public Generation {
   }
 
   const Service& service_;
-  const bool logprobs_;
+  const bool logprobs_, prompt_logprobs_;
   const bool include_usage_, include_reasoning_, timings_, timings_per_token_;
   const std::vector<int32_t> stop_ids_;
   const std::string id_, model_;

@@ -29,13 +29,14 @@ constexpr std::string_view kNames[] = {
     "stream_options", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs",
     "continue_final_message", "add_generation_prompt", "enable_thinking", "reasoning_effort",
     "prediction", "timings", "timings_per_token", "include_reasoning", "thinking_budget",
+    "prompt_logprobs",
     // read as hints, or without effect
     "cache_salt", "session", "prompt_cache_key", "metadata", "user", "safety_identifier",
     "service_tier", "verbosity", "prompt_cache_retention", "prompt_cache_options", "cache_prompt",
     "priority",
     // refused unless neutral
     "store", "modalities", "functions", "function_call", "best_of", "audio", "web_search_options",
-    "moderation", "chat_template", "prompt_logprobs", "return_progress"};
+    "moderation", "chat_template", "return_progress"};
 
 constexpr std::string_view kServerVariables[] = {"messages", "tools", "add_generation_prompt",
                                                  "bos_token", "eos_token"};
@@ -53,8 +54,7 @@ void refuse_fields(const Fields& fields, int n) {
   fields.refuse("modalities", {Json::array({"text"})});
   fields.refuse("functions", {Json::array()});
   fields.refuse("function_call", {Json("none"), Json("auto")});
-  for (std::string_view name :
-       {"audio", "web_search_options", "moderation", "chat_template", "prompt_logprobs"})
+  for (std::string_view name : {"audio", "web_search_options", "moderation", "chat_template"})
     fields.refuse(name);
 }
 
@@ -168,12 +168,15 @@ void read_limits(const Fields& fields, GenerateSettings* settings) {
   read_cache_fields(fields, settings);
 }
 
-void read_logprobs(const Fields& fields, runtime::SamplingSettings* sampling) {
+void read_logprobs(const Fields& fields, const Service& service,
+                   runtime::SamplingSettings* sampling) {
   const bool asked = fields.boolean("logprobs").value_or(false);
   const auto top = fields.integer("top_logprobs", 0, kMaxTopLogprobs).value_or(0);
   if (top > 0 && !asked)
     fail("conflicting_parameters", "top_logprobs", "'top_logprobs' needs 'logprobs': true");
   if (asked) sampling->top_logprobs = static_cast<int32_t>(top);
+  if (const auto prompt = read_prompt_logprobs(fields, service))
+    sampling->prompt_logprobs = *prompt;
 }
 
 // Checked, although nothing depends on them.
@@ -189,14 +192,9 @@ void read_messages(const Fields& fields, const Service& service, Conversation* c
   const auto keep_open = fields.boolean("continue_final_message");
   const bool ends_with_answer =
       conversation->messages.as_array().back().at("role") == Json("assistant");
-  if (keep_open.value_or(ends_with_answer)) {
-    try {
-      conversation->continuation =
-          frontend::continuation_of(conversation->messages, service.template_traits());
-    } catch (const frontend::MessageError& error) {
-      fail(error.code, error.param, error.message);
-    }
-  }
+  if (keep_open.value_or(ends_with_answer))
+    conversation->continuation =
+        server::continuation_of(conversation->messages, service.template_traits());
   const auto prompt = fields.boolean("add_generation_prompt");
   if (prompt) conversation->add_generation_prompt = *prompt;
 }
@@ -218,7 +216,7 @@ ChatRequest read_chat_request(const Json& body, const Service& service) {
   read_limits(fields, &request.settings);
   request.settings.priority = read_priority(fields);
   read_sampling(fields, service, &request.settings);
-  read_logprobs(fields, &request.settings.sampling);
+  read_logprobs(fields, service, &request.settings.sampling);
   request.rules.format = read_answer_format(fields);
   read_tools(fields, service, &request);
   read_kwargs(fields, service, &request);

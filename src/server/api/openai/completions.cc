@@ -49,19 +49,19 @@ struct CompletionRequest {
 void read_logprobs(const Fields& fields, const Service& service, CompletionRequest* request) {
   runtime::SamplingSettings& s = request->settings.sampling;
   const auto answer = fields.integer("logprobs", 0, kMaxTopLogprobs);
-  const auto prompt = fields.integer("prompt_logprobs", 0, kMaxTopLogprobs);
+  const auto prompt = read_prompt_logprobs(fields, service);
   if (answer) s.top_logprobs = static_cast<int32_t>(*answer);
   request->echoes_logprobs = request->echo && answer;
   request->prompt_logprobs = prompt.has_value();
   if (!request->echoes_logprobs && !prompt) return;
-  s.prompt_logprobs = static_cast<int32_t>(
-      std::max(prompt.value_or(0), request->echoes_logprobs ? answer.value_or(0) : 0));
+  const auto echoed =
+      static_cast<int32_t>(request->echoes_logprobs ? answer.value_or(0) : int64_t{0});
+  s.prompt_logprobs = std::max(prompt.value_or(0), echoed);
   if (!service.has_prompt_logprobs())
     throw ApiError{400, "prompt_logprobs_unavailable",
-                   prompt ? "'prompt_logprobs' is not in what this model was prepared for"
-                          : "'echo' with 'logprobs' needs log-probabilities of the prompt, which "
-                            "this model was not prepared for",
-                   prompt ? "prompt_logprobs" : "logprobs"};
+                   "'echo' with 'logprobs' needs log-probabilities of the prompt, which this model "
+                   "was not prepared for",
+                   "logprobs"};
 }
 
 CompletionRequest read_request(const Json& body, const Service& service) {
@@ -202,12 +202,9 @@ class CompletionAnswer : public Generation {
         {{"index", index}, {"text", text}, {"logprobs", Json()}, {"finish_reason", Json()}});
   }
   Json ended(size_t index, Json choice, const TextEvent& event) const {
-    if (prompt_logprobs_) {
-      Json list = native_logprobs(service_.tokenizer(), choices_[index].of_prompt);
-      Json all = Json::array({Json()});  // of the first token, which nothing precedes
-      for (const Json& entry : list.as_array()) all.push_back(entry);
-      choice.set("prompt_logprobs", std::move(all));
-    }
+    if (prompt_logprobs_)
+      choice.set("prompt_logprobs",
+                 server::prompt_logprobs(service_.tokenizer(), choices_[index].of_prompt));
     choice.set("finish_reason", finish_reason_text(event));
     choice.set("stop_reason", stop_reason(event, stop_ids_));
     return choice;

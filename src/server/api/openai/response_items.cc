@@ -127,37 +127,55 @@ class Conversion {
     if (kind == "message") return add_message(fields, path);
     if (kind == "reasoning") {
       const std::string text = reasoning_of(fields);
-      if (!text.empty()) append(&answer(), "reasoning_content", text);
+      if (!text.empty()) append(&answer(path), "reasoning_content", text);
     } else if (kind == "function_call") {
       const Json* arguments = fields.find("arguments");
       add_call(fields, path, arguments ? *arguments : Json());
     } else if (kind == "custom_tool_call") {
       add_call(fields, path, Json::object({{"input", needed(fields, "input", path)}}));
     } else {
-      end_answer();
-      out_.push_back(
-          Json::object({{"role", "tool"},
-                        {"tool_call_id", needed(fields, "call_id", path)},
-                        {"content", chat_content(fields.find("output"), path + ".output")}}));
+      add_output(fields, path);
     }
   }
 
-  Json::Array take() {
+  ItemMessages take() {
     end_answer();
     return std::move(out_);
   }
 
  private:
-  Json& answer() {
-    if (answer_.is_null()) answer_ = Json::object({{"role", "assistant"}, {"content", ""}});
+  // `path`: of the item that it is wanted for; the first one names the answer.
+  Json& answer(const std::string& path) {
+    if (answer_.is_null()) {
+      answer_ = Json::object({{"role", "assistant"}, {"content", ""}});
+      answer_origin_ = {.path = path, .parts = {}, .arguments = {}};
+    }
     return answer_;
   }
   void end_answer() {
-    if (!answer_.is_null()) out_.push_back(std::exchange(answer_, Json()));
+    if (!answer_.is_null())
+      put(std::exchange(answer_, Json()), std::exchange(answer_origin_, MessageOrigin()));
+  }
+  void put(Json message, MessageOrigin origin) {
+    out_.messages.push_back(std::move(message));
+    out_.origins.push_back(std::move(origin));
   }
   static void append(Json* message, std::string_view name, const std::string& text) {
     const Json* before = message->find(name);
     message->set(name, (before ? before->as_string() : "") + text);
+  }
+
+  void add_output(const Fields& fields, const std::string& path) {
+    end_answer();
+    Json content = chat_content(fields.find("output"), path + ".output");
+    MessageOrigin origin{.path = path, .parts = {}, .arguments = {}};
+    if (content.is_array())
+      for (size_t i = 0; i < content.as_array().size(); ++i)
+        origin.parts.push_back(fmt::format("{}.output[{}]", path, i));
+    put(Json::object({{"role", "tool"},
+                      {"tool_call_id", needed(fields, "call_id", path)},
+                      {"content", std::move(content)}}),
+        std::move(origin));
   }
 
   void add_call(const Fields& fields, const std::string& path, Json arguments) {
@@ -165,10 +183,11 @@ class Conversion {
                               {"type", "function"},
                               {"function", Json::object({{"name", needed(fields, "name", path)},
                                                          {"arguments", std::move(arguments)}})}});
-    const Json* before = answer().find("tool_calls");
+    const Json* before = answer(path).find("tool_calls");
     Json calls = before ? *before : Json::array();
     calls.push_back(std::move(call));
-    answer().set("tool_calls", std::move(calls));
+    answer(path).set("tool_calls", std::move(calls));
+    answer_origin_.arguments.push_back(path + ".arguments");
   }
 
   void add_message(const Fields& fields, const std::string& path) {
@@ -179,37 +198,43 @@ class Conversion {
     Json content = chat_content(fields.find("content"), path + ".content");
     if (role != "assistant") {
       end_answer();
-      out_.push_back(Json::object({{"role", role}, {"content", std::move(content)}}));
-      return;
+      return put(Json::object({{"role", role}, {"content", std::move(content)}}),
+                 {.path = path, .parts = {}, .arguments = {}});
     }
     // Texts of one answer are joined around its calls; another message is another answer.
     if (!answer_.is_null() && !answer_.at("content").as_string().empty() &&
         !answer_.find("tool_calls"))
       end_answer();
-    if (content.is_string()) return append(&answer(), "content", content.as_string());
+    if (content.is_string()) return append(&answer(path), "content", content.as_string());
     for (const Json& part : content.as_array()) {
       const Json* text = part.find("text");
       if (!text) text = part.find("refusal");
       if (!text)
         fail("unsupported_content_part", path + ".content", "holds an image, text expected");
-      append(&answer(), "content", text->as_string());
+      append(&answer(path), "content", text->as_string());
     }
   }
 
-  Json::Array out_;
+  ItemMessages out_;
   Json answer_;  // the assistant's turn under way; null: none
+  MessageOrigin answer_origin_;
 };
 
 }  // namespace
 
-Json::Array read_items(const Json& input, const ItemLookup& lookup) {
-  Json::Array out;
+ItemList read_items(const Json& input, const ItemLookup& lookup) {
+  ItemList out;
+  const auto put = [&out](Json item, std::string path) {
+    out.items.push_back(std::move(item));
+    out.paths.push_back(std::move(path));
+  };
   if (input.is_string()) {
     Json part = Json::object({{"type", "input_text"}, {"text", input}});
-    out.push_back(Json::object({{"type", "message"},
-                                {"role", "user"},
-                                {"content", Json::array({std::move(part)})},
-                                {"id", fresh_id("msg_")}}));
+    put(Json::object({{"type", "message"},
+                      {"role", "user"},
+                      {"content", Json::array({std::move(part)})},
+                      {"id", fresh_id("msg_")}}),
+        "input");
     return out;
   }
   if (!input.is_array())
@@ -231,7 +256,7 @@ Json::Array read_items(const Json& input, const ItemLookup& lookup) {
       auto found = lookup(id);
       if (!found)
         fail("invalid_value", path + ".id", fmt::format("is {}, which is not stored", quote(id)));
-      out.push_back(*std::move(found));
+      put(*std::move(found), path);
       continue;
     }
     const std::string_view prefix = id_prefix(kind);
@@ -241,14 +266,15 @@ Json::Array read_items(const Json& input, const ItemLookup& lookup) {
     }
     item.set("type", kind);
     if (!fields.text("id", SIZE_MAX)) item.set("id", fresh_id(prefix));
-    out.push_back(std::move(item));
+    put(std::move(item), path);
   }
   return out;
 }
 
-Json::Array chat_messages(const Json::Array& items) {
+ItemMessages chat_messages(const ItemList& history) {
   Conversion conversion;
-  for (size_t i = 0; i < items.size(); ++i) conversion.add(items[i], fmt::format("input[{}]", i));
+  for (size_t i = 0; i < history.items.size(); ++i)
+    conversion.add(history.items[i], history.paths[i]);
   return conversion.take();
 }
 

@@ -99,23 +99,29 @@ class ResponseAnswer : public PartedGeneration {
     const bool cut = finish == FinishReason::kLength || finish == FinishReason::kContext ||
                      finish == FinishReason::kDeadEnd;
     end_item(cut ? "incomplete" : "completed");
-    const Json usage = server::usage_json(last(0).usage, reasoning_tokens());
-    Json whole = response(cut ? "incomplete" : "completed", usage);
+    Json whole = response(cut ? "incomplete" : "completed", usage());
     if (cut) whole.set("incomplete_details", Json::object({{"reason", "max_output_tokens"}}));
     if (!cut) whole.set("completed_at", static_cast<int64_t>(std::time(nullptr)));
-    if (request_.store)
-      store_.put(id_, {.owner = owner_,
-                       .response = whole,
-                       .input = std::move(request_.items),
-                       .output = done_});
+    keep(whole);
     if (!stream()) return respond(whole);
     send_event(cut ? "incomplete" : "completed", {{"response", std::move(whole)}});
   }
 
   void on_stream_error(const ApiError& error) override {
-    Json whole = response("failed", Json());
+    end_parts();
+    end_item("incomplete");
+    Json whole = response("failed", usage());
     whole.set("error", Json::object({{"code", "server_error"}, {"message", error.message}}));
+    keep(whole);
     send_event("failed", {{"response", std::move(whole)}});
+  }
+
+  Json usage() const { return server::usage_json(last(0).usage, reasoning_tokens()); }
+  void keep(const Json& whole) {
+    if (!request_.store) return;
+    store_.put(
+        id_,
+        {.owner = owner_, .response = whole, .input = std::move(request_.items), .output = done_});
   }
 
   Item new_item(const Part& part) const {

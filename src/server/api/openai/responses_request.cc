@@ -202,39 +202,44 @@ void check_hints(const Fields& fields) {
 }
 
 // Own items behind those of the response that is gone on from.
-void read_history(const Fields& fields, ResponseStore& store, const std::string& owner,
-                  ResponsesRequest* request) {
+ItemList read_history(const Fields& fields, ResponseStore& store, const std::string& owner) {
+  ItemList history;
   if (const auto previous = fields.text("previous_response_id", kMaxText)) {
     const auto found = store.get(*previous, owner);
     if (!found)
       fail("previous_response_not_found", "previous_response_id",
            fmt::format("'previous_response_id' is {}, which is not stored", quote(*previous)));
-    request->items = found->input;
-    request->items.insert(request->items.end(), found->output.begin(), found->output.end());
+    history.items = found->input;
+    history.items.insert(history.items.end(), found->output.begin(), found->output.end());
+    history.paths.assign(history.items.size(), "previous_response_id");
   }
   if (const Json* input = fields.find("input")) {
-    Json::Array items =
-        read_items(*input, [&](const std::string& id) { return store.item(id, owner); });
-    std::ranges::move(items, std::back_inserter(request->items));
-  } else if (request->items.empty()) {
+    ItemList own = read_items(*input, [&](const std::string& id) { return store.item(id, owner); });
+    std::ranges::move(own.items, std::back_inserter(history.items));
+    std::ranges::move(own.paths, std::back_inserter(history.paths));
+  } else if (history.items.empty()) {
     fail("missing_field", "input", "'input' is missing");
   }
+  return history;
 }
 
-void read_conversation(const Fields& fields, const Service& service, ResponsesRequest* request) {
-  Json messages = Json::array();
-  if (const auto instructions = fields.text("instructions", SIZE_MAX))
-    messages.push_back(Json::object({{"role", "system"}, {"content", *instructions}}));
-  for (Json& message : chat_messages(request->items)) messages.push_back(std::move(message));
-  if (messages.as_array().empty()) fail("empty_prompt", "input", "'input' makes no message");
-  Conversation& conversation = request->conversation;
-  conversation.messages = server::normalise_messages(messages, service.template_traits());
-  try {
-    conversation.continuation =
-        frontend::continuation_of(conversation.messages, service.template_traits());
-  } catch (const frontend::MessageError& error) {
-    fail(error.code, error.param, error.message);
+void read_conversation(const Fields& fields, const Service& service, ItemList history,
+                       ResponsesRequest* request) {
+  ItemMessages made = chat_messages(history);
+  request->items = std::move(history.items);
+  if (const auto instructions = fields.text("instructions", SIZE_MAX)) {
+    made.messages.insert(made.messages.begin(),
+                         Json::object({{"role", "system"}, {"content", *instructions}}));
+    made.origins.insert(made.origins.begin(),
+                        {.path = "instructions", .parts = {}, .arguments = {}});
   }
+  if (made.messages.empty()) fail("empty_prompt", "input", "'input' makes no message");
+  Conversation& conversation = request->conversation;
+  conversation.field = "input";
+  conversation.messages = server::normalise_messages(Json(std::move(made.messages)),
+                                                     service.template_traits(), made.origins);
+  conversation.continuation =
+      server::continuation_of(conversation.messages, service.template_traits(), made.origins);
   apply_tools(service, read_tools(fields, &request->custom_tools), read_choice(fields),
               &conversation, &request->rules);
 }
@@ -286,8 +291,7 @@ ResponsesRequest read_responses_request(const Json& body, const Service& service
   read_text(fields, &request.rules.format);
   read_include(fields, &request);
   check_hints(fields);
-  read_history(fields, store, owner, &request);
-  read_conversation(fields, service, &request);
+  read_conversation(fields, service, read_history(fields, store, owner), &request);
   read_reasoning(fields, service, &request);
   request.echo = echo_of(fields, request);
   request.ignored = unknown_names(body, {kNames, sampling_field_names()});
