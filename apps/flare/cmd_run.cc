@@ -33,7 +33,7 @@ struct RunFlags {
   std::vector<std::string> model_ids;
   std::string log_level;  // empty: FLARE_LOG, else info
   std::string max_body = "64M";
-  ServingSettings serving;
+  ServingSettings serving{.serves = true};
   bool exit_on_failure = false;
   int drain_timeout = 30;
   server::AccessSettings access;

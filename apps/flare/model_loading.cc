@@ -107,6 +107,7 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const Servi
   engine_options.memory.context_given = flags.max_context != 0;
   engine_options.memory.concurrency_given = flags.max_concurrency != 0;
   engine_options.memory.snapshots = flags.prefix_reuse ? kSnapshots : 0;
+  engine_options.memory.serves = serving.serves;
   engine_options.max_pending = serving.max_pending;
   engine_options.pending_timeout = std::chrono::seconds(serving.pending_timeout_s);
   engine_options.on_failure = serving.on_failure;

@@ -47,6 +47,7 @@ struct ModelFlags {
 struct ServingSettings {
   uint32_t max_pending = 64;
   int pending_timeout_s = 30;        // 0: for ever
+  bool serves = false;               // over HTTP: for the memory plan
   std::function<void()> on_failure;  // see EngineOptions
 };
 

@@ -22,13 +22,17 @@ uint64_t budget_bytes(const MemoryWishes& wishes, uint64_t total, uint64_t avail
 // What stays resident beside the model: code and libraries, and a tokenizer with its text. The
 // figures lie between the differences of peaks with and without (151,936 tokens of Qwen3 in 11.4 MB
 // of text: 29.4 MiB; as many of a GGUF file in 3.7 MB: 13.4 to 18 MiB).
-uint64_t program_bytes(const package::PreparedModel& model) {
+uint64_t program_bytes(const package::PreparedModel& model, bool serves) {
   constexpr uint64_t kCode = uint64_t{9} << 20;
+  // The code of a server, the heaps of its threads, and requests on their way: between an idle
+  // server and one that has read ten prompts of 4000 tokens at once.
+  constexpr uint64_t kServing = uint64_t{7} << 20;
   constexpr uint64_t kPerTextByte = 2, kPerToken = 60;
+  const uint64_t code = kCode + (serves ? kServing : 0);
   const auto& text = model.frontend.tokenizer_json ? model.frontend.tokenizer_json
                                                    : model.frontend.sentencepiece_model;
-  if (!text) return kCode;
-  return kCode + kPerTextByte * text->size() + kPerToken * model.vocab_size;
+  if (!text) return code;
+  return code + kPerTextByte * text->size() + kPerToken * model.vocab_size;
 }
 
 uint64_t io_bytes(const package::PreparedModel& model) {
@@ -40,13 +44,12 @@ uint64_t io_bytes(const package::PreparedModel& model) {
                      uint64_t{c.max_rows} * 64);
 }
 
-}  // namespace
-
-MemoryPlan plan_memory(const package::PreparedModel& model, uint64_t scratch_bytes,
-                       const MemoryWishes& wishes, uint64_t total_memory, uint64_t available) {
+// What does not depend on how much is asked for at once.
+MemoryPlan fixed_plan(const package::PreparedModel& model, uint64_t scratch_bytes,
+                      const MemoryWishes& wishes) {
   const package::Rank& rank = model.ranks[0];
   MemoryPlan plan;
-  plan.program = program_bytes(model);
+  plan.program = program_bytes(model, wishes.serves);
   plan.weights = rank.weight_bytes;
   plan.scratch = scratch_bytes;
   plan.io = io_bytes(model);
@@ -57,55 +60,70 @@ MemoryPlan plan_memory(const package::PreparedModel& model, uint64_t scratch_byt
   if (!rank.page.regions.empty()) plan.kv_dtype = rank.page.regions[0].dtype;
   plan.max_context = model.capacity.max_context;
   plan.max_concurrency = model.capacity.max_concurrency;
-  plan.budget = budget_bytes(wishes, total_memory, available);
+  return plan;
+}
 
-  const uint64_t fixed = plan.program + plan.weights + plan.scratch + plan.io;
-  const auto rest_for = [&](uint32_t sequences) -> int64_t {
-    return static_cast<int64_t>(plan.budget) -
-           static_cast<int64_t>(fixed + (uint64_t{sequences} + 1) * plan.row_bytes);
-  };
-  while (plan.max_concurrency > 1 && !wishes.concurrency_given &&
-         rest_for(plan.max_concurrency) <
-             static_cast<int64_t>(plan.page_bytes * plan.pages_for(plan.max_context)))
-    plan.max_concurrency /= 2;
-  const auto page = static_cast<int64_t>(plan.page_bytes);
-  const int64_t rest = rest_for(plan.max_concurrency);
-  if (rest < page && plan.max_concurrency > 1 && rest_for(1) >= page) {
-    const uint64_t more = static_cast<uint64_t>(rest_for(1) - page) / plan.row_bytes;
+// What the budget leaves beside the rows of so many sequences.
+int64_t rest_for(const MemoryPlan& plan, uint32_t sequences) {
+  return static_cast<int64_t>(plan.budget) -
+         static_cast<int64_t>(plan.program + plan.weights + plan.scratch + plan.io +
+                              (uint64_t{sequences} + 1) * plan.row_bytes);
+}
+
+// Lowers the concurrency, unless it was asked for, until a context fits beside it. Returns what is
+// left for snapshots and pages.
+uint64_t choose_concurrency(const MemoryWishes& wishes, MemoryPlan* plan) {
+  const auto context = static_cast<int64_t>(plan->page_bytes * plan->pages_for(plan->max_context));
+  while (plan->max_concurrency > 1 && !wishes.concurrency_given &&
+         rest_for(*plan, plan->max_concurrency) < context)
+    plan->max_concurrency /= 2;
+  const auto page = static_cast<int64_t>(plan->page_bytes);
+  const int64_t rest = rest_for(*plan, plan->max_concurrency), alone = rest_for(*plan, 1);
+  if (rest >= page) return static_cast<uint64_t>(rest);
+  if (plan->max_concurrency > 1 && alone >= page) {
+    const uint64_t more = static_cast<uint64_t>(alone - page) / plan->row_bytes;
     throw Error(Code::kDoesNotFit, "--max-concurrency {}: does not fit the memory, {} does",
-                plan.max_concurrency, 1 + more);
+                plan->max_concurrency, 1 + more);
   }
-  if (rest < page)
-    throw Error(
-        Code::kDoesNotFit,
-        "memory: program {}, weights {}, scratch {}, step buffers {} and {} rows of {} need {} "
-        "more than the {} that may be used",
-        human_bytes(plan.program), human_bytes(plan.weights), human_bytes(plan.scratch),
-        human_bytes(plan.io), plan.max_concurrency + 1, human_bytes(plan.row_bytes),
-        human_bytes(static_cast<uint64_t>(page - rest)), human_bytes(plan.budget))
-        .set_hint("fewer concurrent requests (--max-concurrency), a smaller model or recipe");
-  // Snapshots may take an eighth of what rows leave; pages have the rest.
-  uint64_t left = static_cast<uint64_t>(rest);
-  if (plan.row_bytes > 0 && wishes.snapshots > 0) {
-    plan.snapshots =
-        static_cast<uint32_t>(std::min<uint64_t>(wishes.snapshots, left / 8 / plan.row_bytes));
-    left -= plan.snapshots * plan.row_bytes;
+  throw Error(
+      Code::kDoesNotFit,
+      "memory: program {}, weights {}, scratch {}, step buffers {} and {} rows of {} need {} "
+      "more than the {} that may be used",
+      human_bytes(plan->program), human_bytes(plan->weights), human_bytes(plan->scratch),
+      human_bytes(plan->io), plan->max_concurrency + 1, human_bytes(plan->row_bytes),
+      human_bytes(static_cast<uint64_t>(page - rest)), human_bytes(plan->budget))
+      .set_hint("fewer concurrent requests (--max-concurrency), a smaller model or recipe");
+}
+
+// Snapshots may take an eighth of what rows leave; pages have the rest.
+void choose_pages(const MemoryWishes& wishes, uint64_t left, MemoryPlan* plan) {
+  if (plan->row_bytes > 0 && wishes.snapshots > 0) {
+    plan->snapshots =
+        static_cast<uint32_t>(std::min<uint64_t>(wishes.snapshots, left / 8 / plan->row_bytes));
+    left -= plan->snapshots * plan->row_bytes;
   }
-  if (plan.page_bytes > 0) {
-    const uint64_t fit = left / plan.page_bytes;
-    const uint64_t wanted = uint64_t{plan.pages_for(plan.max_context)} * plan.max_concurrency;
-    plan.pages = static_cast<uint32_t>(std::min(fit, wanted));
-    const uint64_t largest = uint64_t{plan.pages} * plan.page_tokens;
-    if (plan.pages < plan.pages_for(plan.max_context)) {
-      if (wishes.context_given)
-        throw Error(Code::kDoesNotFit, "--max-context {}: does not fit the memory, {} does",
-                    plan.max_context, largest)
-            .set_hint("lower --max-context or choose a smaller recipe");
-      plan.note = fmt::format("context lowered from {} to {} tokens to fit the memory",
-                              plan.max_context, largest);
-      plan.max_context = static_cast<uint32_t>(largest);
-    }
-  }
+  if (plan->page_bytes == 0) return;
+  const uint64_t fit = left / plan->page_bytes;
+  const uint64_t wanted = uint64_t{plan->pages_for(plan->max_context)} * plan->max_concurrency;
+  plan->pages = static_cast<uint32_t>(std::min(fit, wanted));
+  const uint64_t largest = uint64_t{plan->pages} * plan->page_tokens;
+  if (plan->pages >= plan->pages_for(plan->max_context)) return;
+  if (wishes.context_given)
+    throw Error(Code::kDoesNotFit, "--max-context {}: does not fit the memory, {} does",
+                plan->max_context, largest)
+        .set_hint("lower --max-context or choose a smaller recipe");
+  plan->note = fmt::format("context lowered from {} to {} tokens to fit the memory",
+                           plan->max_context, largest);
+  plan->max_context = static_cast<uint32_t>(largest);
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const package::PreparedModel& model, uint64_t scratch_bytes,
+                       const MemoryWishes& wishes, uint64_t total_memory, uint64_t available) {
+  MemoryPlan plan = fixed_plan(model, scratch_bytes, wishes);
+  plan.budget = budget_bytes(wishes, total_memory, available);
+  choose_pages(wishes, choose_concurrency(wishes, &plan), &plan);
   if (plan.max_concurrency < model.capacity.max_concurrency)
     plan.note += fmt::format("{}concurrency lowered from {} to {} to fit the memory",
                              plan.note.empty() ? "" : "; ", model.capacity.max_concurrency,

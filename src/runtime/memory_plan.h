@@ -16,6 +16,7 @@ struct MemoryWishes {
   std::optional<uint64_t> limit_bytes;  // upper bound for everything below
   uint32_t snapshots = 0;               // copies of rows for the prefix tree, if they fit
   bool disk_tier = false;               // prefixes are written to disk, by way of a buffer
+  bool serves = false;                  // over HTTP, to many at once
 };
 
 struct MemoryPlan {

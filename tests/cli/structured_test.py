@@ -167,7 +167,7 @@ class Structured(unittest.TestCase):
                         'root ::= "x" items\nitems ::= tail "a" | "b"\ntail ::= items | "c"'):
             status, _, body = self.server.chat(messages=USER, structured_outputs={"grammar": grammar})
             self.assertEqual((status, body["error"]["code"]), (400, "invalid_grammar"), body)
-            self.assertRegex(body["error"]["message"], '"(items|tail)"')
+            self.assertRegex(body["error"]["message"], "'(items|tail)'")
             self.assertIn("left recursion", body["error"]["message"])
 
     def test_neutral_formats_bind_nothing(self):

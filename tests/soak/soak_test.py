@@ -6,6 +6,7 @@
 import argparse
 import base64
 import collections
+import concurrent.futures
 import http.client
 import json
 import pathlib
@@ -18,7 +19,10 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+import flare_process  # noqa: E402
 from flare_process import Server, events  # noqa: E402
+
+flare_process.PATIENCE_S = 1200  # other tests may have the machine
 
 JSON = {"Content-Type": "application/json"}
 WORDS = "the sun is warm and a cat sat on one red box while Mia went home to read ten more books".split()
@@ -28,6 +32,7 @@ TOOL = {"type": "function", "function": {"name": "get_weather", "description": "
     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
 SCHEMA = {"type": "object", "additionalProperties": False, "required": ["a", "b"],
           "properties": {"a": {"enum": [1, 2, 3]}, "b": {"type": "string", "maxLength": 9}}}
+STORED_RESPONSES = 1024  # as many as the server keeps
 WARM_SHARE = 0.3       # of the time, before memory is looked at
 MAX_GROWTH = 0.02      # of resident memory behind that
 NOISE_BYTES = 2 << 20  # of the allocator and of threads' stacks, whatever the size of the model
@@ -64,14 +69,45 @@ class Soak:
         assert status == 200, answer
         return answer["choices"][0]["message"]["content"]
 
+    def view(self):
+        return self.server.request("GET", "/v1/flare/status")[2]
+
     def fill(self):
-        """Distinct long prompts, until every page of the cache has been written once: it is planned memory, and growth
-        behind that is none."""
-        view = self.server.request("GET", "/v1/flare/status")[2]["cache"]["pages"]
+        """Writes every page, every row and every snapshot of the cache once, and fills the store of responses: that is
+        planned memory, and growth behind it is none."""
         rng = random.Random(self.options.seed)
-        for _ in range(view["total"] * view["tokens"] // 3000 + 1):
-            words = " ".join(rng.choice(WORDS) for _ in range(900))
-            self.post("/v1/chat/completions", self.body(words, max_tokens=1))
+
+        def prompt(n_words):
+            return " ".join(rng.choice(WORDS) for _ in range(n_words))
+
+        places = self.view()["queue"]["max_concurrency"]
+        with concurrent.futures.ThreadPoolExecutor(places) as pool:
+            def together(n, n_words, request):
+                for done in [pool.submit(request, prompt(n_words)) for _ in range(n)]:
+                    done.result()
+
+            def chat(words):
+                self.post("/v1/chat/completions", self.body(words, max_tokens=1))
+
+            # Short prompts take snapshots and no pages.
+            for n_words, is_full in ((900, lambda cache: cache["evicted_pages"]),
+                                     (9, lambda cache: cache["snapshots"]["memory"] == cache["snapshots"]["most"])):
+                for _ in range(200):
+                    if is_full(self.view()["cache"]):
+                        break
+                    together(places, n_words, chat)
+                else:
+                    raise AssertionError(f"the cache is not full: {self.view()['cache']}")
+            if "/v1/responses" in self.routes:
+                together(STORED_RESPONSES, 1, self.respond)
+        view = self.view()
+        self.filled = {"pages": view["cache"]["pages"], "snapshots": view["cache"]["snapshots"],
+                       "resident_bytes": view["memory"]["resident_bytes"],
+                       "planned_bytes": view["memory"]["planned_bytes"]}
+        print("filled:", json.dumps(self.filled), flush=True)
+
+    def respond(self, words):
+        self.post("/v1/responses", {"max_output_tokens": 4, "input": words})
 
     def whole(self, rng):
         question = rng.choice(QUESTIONS)
@@ -132,10 +168,10 @@ class Soak:
     def other_protocol(self, rng):
         if not self.routes:
             return
-        route = rng.choice(self.routes)
-        body = {"model": "any", "max_tokens": 20, "messages": [{"role": "user", "content": rng.choice(QUESTIONS)}]} \
-            if route == "/v1/messages" else {"max_output_tokens": 20, "input": rng.choice(QUESTIONS)}
-        self.post(route, body)
+        if rng.choice(self.routes) == "/v1/responses":
+            return self.respond(rng.choice(QUESTIONS))
+        self.post("/v1/messages", {"model": "any", "max_tokens": 20,
+                                   "messages": [{"role": "user", "content": rng.choice(QUESTIONS)}]})
 
     def leaves(self, rng):
         connection, response = self.server.open_stream(**self.body("Tell me a story about Mia.", max_tokens=2000,
@@ -277,7 +313,7 @@ def main():
     again = {q: soak.greedy(q) for q in QUESTIONS}
     code = soak.server.stop()
     warm, late = soak.growth()
-    report = {"minutes": options.minutes, "clients": options.clients, "statuses": dict(sorted(soak.counts.items())),
+    report = {"minutes": options.minutes, "filled": soak.filled, "clients": options.clients, "statuses": dict(sorted(soak.counts.items())),
               "resident_warm": warm, "resident_late": late, "growth": late / warm - 1, "resident": soak.resident[::20], "exit_code": code,
               "status": view, "failures": soak.failures}
     if options.report:

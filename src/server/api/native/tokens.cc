@@ -2,6 +2,7 @@
 #include "server/api/native/tokens.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -21,8 +22,16 @@ constexpr std::string_view kTokenizeNames[] = {"model", "content", "add_special"
                                                "with_pieces"};
 constexpr std::string_view kDetokenizeNames[] = {"model", "tokens"};
 
-void respond(const ApiCall& call, const Json& body, const std::vector<std::string>& ignored) {
-  call.exchange->respond(200, "application/json", body.to_text(), ignored_header(call, ignored));
+void respond(const ApiCall& call, std::string body, const std::vector<std::string>& ignored) {
+  call.exchange->respond(200, "application/json", std::move(body), ignored_header(call, ignored));
+}
+
+// {"tokens": …} without a Json for each id: a body may make tens of millions.
+std::string tokens_text(const std::vector<int32_t>& ids) {
+  std::string text = "{\"tokens\":[";
+  for (size_t i = 0; i < ids.size(); ++i)
+    fmt::format_to(std::back_inserter(text), "{}{}", i == 0 ? "" : ",", ids[i]);
+  return text + "]}";
 }
 
 Json pieces_json(const frontend::Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
@@ -76,8 +85,10 @@ void native_tokenize(const ApiCall& call) {
                    "content"};
   }
   const bool pieces = fields.boolean("with_pieces").value_or(false);
-  respond(call, Json::object({{"tokens", pieces ? pieces_json(tokenizer, ids) : ids_json(ids)}}),
-          ignored);
+  respond(
+      call,
+      pieces ? Json::object({{"tokens", pieces_json(tokenizer, ids)}}).to_text() : tokens_text(ids),
+      ignored);
 }
 
 void native_detokenize(const ApiCall& call) {
@@ -86,13 +97,13 @@ void native_detokenize(const ApiCall& call) {
   const Json* tokens = fields.find("tokens");
   if (!tokens) throw ApiError{400, "missing_field", "'tokens' is missing", "tokens"};
   const auto ids = read_token_ids(*tokens, "tokens", static_cast<uint32_t>(tokenizer.id_limit()));
-  respond(call, Json::object({{"content", tokenizer.decode(ids, false)}}),
+  respond(call, Json::object({{"content", tokenizer.decode(ids, false)}}).to_text(),
           unknown_names(call.body, {kDetokenizeNames}));
 }
 
 void native_apply_template(const ApiCall& call) {
   const Rendered done = rendered(call);
-  respond(call, Json::object({{"prompt", done.prompt}, {"tokens", ids_json(done.ids)}}),
+  respond(call, Json::object({{"prompt", done.prompt}, {"tokens", ids_json(done.ids)}}).to_text(),
           done.ignored);
 }
 
