@@ -15,6 +15,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <type_traits>
 
@@ -75,8 +76,13 @@ struct E4m3Element {
   static constexpr bool kEncodes = true;
   static constexpr float kLargest = 448;
   static bool legal(unsigned code) { return (code & 0x7f) != 0x7f; }
-  static float value(unsigned code, unsigned) { return e4m3_to_f32(static_cast<uint8_t>(code)); }
+  static float value(unsigned code, unsigned) { return kValues[code]; }
   static unsigned round(float value) { return f32_to_e4m3(value); }
+  static inline const std::array<float, 256> kValues = [] {
+    std::array<float, 256> values{};
+    for (unsigned i = 0; i < values.size(); ++i) values[i] = e4m3_to_f32(static_cast<uint8_t>(i));
+    return values;
+  }();
 };
 // Two's complement, all words legal.
 struct Signed4Element {
@@ -161,8 +167,7 @@ struct RowBlocks {
       const uint64_t n = C::kGroup == 0 ? n_cols : std::min(C::kGroup, n_cols - done);
       const float scale = at.scale(group);
       const unsigned zero = at.zero(group);
-      for (uint64_t i = done; i < done + n; ++i)
-        out[i] = Element::value(at.code(col + i), zero) * scale;
+      decode_group(at.plane[0], col + done, n, zero, scale, out + done);
       done += n;
     }
     if constexpr (C::kRowDivisor) {
@@ -267,6 +272,24 @@ struct RowBlocks {
     float divisor() const { return load_le<float>(plane[kScalePlane + 1]); }
     const std::byte* plane[kMaxPlanes] = {};
   };
+
+  // Loops without branches, over bytes of two codes each.
+  static void decode_group(const std::byte* codes, uint64_t col, uint64_t n, unsigned zero,
+                           float scale, float* out) {
+    if constexpr (Element::kBits == 8) {
+      for (uint64_t i = 0; i < n; ++i)
+        out[i] = Element::value(std::to_integer<unsigned>(codes[col + i]), zero) * scale;
+    } else {
+      const std::byte* pairs = codes + col / 2;  // groups begin in even columns
+      for (uint64_t i = 0; i < n / 2; ++i) {
+        const auto pair = std::to_integer<unsigned>(pairs[i]);
+        out[2 * i] = Element::value(pair & 15, zero) * scale;
+        out[2 * i + 1] = Element::value(pair >> 4, zero) * scale;
+      }
+      if (n % 2 == 1)
+        out[n - 1] = Element::value(std::to_integer<unsigned>(pairs[n / 2]) & 15, zero) * scale;
+    }
+  }
 
   static void append_plane(Planes& planes, uint64_t rows, uint64_t row_bytes) {
     const uint64_t offset = checked_align_up(planes.total_bytes, kRowBlocksPlane, "object size");

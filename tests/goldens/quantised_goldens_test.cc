@@ -66,6 +66,21 @@ constexpr Case kCases[] = {
     {"qwen3-fp8-block32-e8m0", true},
     {"qwen3_moe-fp8-e8m0-mxfp4", true, "f32", false},
     {"gpt_oss-mxfp4", true, "f32", false},
+    {"qwen3-ct-int8", true},
+    {"qwen3-ct-w8a16", true},
+    {"qwen3-ct-w4a16-g128", true},
+    {"qwen3-ct-w4a16-g32", false},
+    {"qwen3-ct-w4a16-g128-asym", false},
+    {"qwen3-ct-w4a16-g32-asym", true},
+    {"qwen3-ct-w4a16-g32-g_idx", true},
+    {"qwen3_moe-ct-w4a16-g32", true, "f32", false},
+    {"qwen3-awq-g128", true},
+    {"qwen3_moe-awq-g32", true, "f32", false},
+    {"qwen3-gptq-g128-sym", true},
+    {"qwen3-gptq-g32-sym-act", true},
+    {"qwen3-gptq-g32-asym", true},
+    {"qwen3-gptq_v2-g128-asym-act", true},
+    {"qwen3_moe-gptq-g32-sym", true, "f32", false},
 };
 
 Json read_json(const fs::path& file) { return parse_json(read_text_file(file), file.string()); }
@@ -93,11 +108,36 @@ std::string parameter_of(std::string name) {
   return "text/layers/" + rest.substr(0, dot) + "/" + name;
 }
 
+// The input of a parameter's use.
+std::string input_of(const std::string& parameter) {
+  if (parameter == "text/output_head") return "text/final_hidden";
+  const size_t leaf = parameter.rfind('/') + 1;
+  const std::string layer = parameter.substr(0, parameter.find('/', sizeof("text/layers/")) + 1);
+  if (parameter.ends_with("attention/output")) return layer + "attention/attended";
+  if (parameter.ends_with("/down")) return parameter.substr(0, leaf) + "product";
+  return layer + (parameter.find("/attention/") != std::string::npos ? "mixer_input" : "ffn_input");
+}
+
+// Columns of a parameter's rows in the order of its input.
+void restore_columns(prepare::ParameterSource& source, const std::string& parameter,
+                     std::vector<float>& values) {
+  const std::vector<int32_t> columns = source.input_columns(parameter, input_of(parameter));
+  if (columns.empty()) return;
+  std::vector<float> row(columns.size());
+  for (size_t begin = 0; begin < values.size(); begin += row.size()) {
+    for (size_t c = 0; c < row.size(); ++c)
+      row[static_cast<size_t>(columns[c])] = values[begin + c];
+    std::ranges::copy(row, values.begin() + static_cast<ptrdiff_t>(begin));
+  }
+}
+
 // Rows of one parameter, or of every expert of gpt-oss in the order of the source.
 std::vector<float> values_of(prepare::ParameterSource& source, const std::string& name,
                              const codec::Shape& shape) {
   const auto read = [&](const std::string& parameter, uint64_t rows) {
-    return source.values(parameter, rows * shape.back());
+    std::vector<float> values = source.values(parameter, rows * shape.back());
+    restore_columns(source, parameter, values);
+    return values;
   };
   if (shape.size() == 2) return read(parameter_of(name), shape[0]);
   const bool gate_up = name.ends_with("gate_up_proj");
@@ -215,6 +255,34 @@ TEST_P(Quantised, GivesTheExpectedLogits) {
 }
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+// docs/formats.md: integers take the widest groups that fit, and what is symmetric under fp16
+// scales a format with fast kernels.
+TEST(QuantisedIntegers, AreKeptInTheFormatsOfTheTable) {
+  if (!fs::exists(kFolder)) GTEST_SKIP() << "../shared/data/goldens/quantised is absent";
+  const struct {
+    const char *folder, *format;
+    bool reordered = false;  // by activation order
+  } cases[] = {{"qwen3-ct-int8", "i8_row_fp32"},
+               {"qwen3-ct-w8a16", "i8_row_fp32"},
+               {"qwen3-ct-w4a16-g128", "q4_g128_bf16"},
+               {"qwen3-ct-w4a16-g32", "q4_g32_bf16"},
+               {"qwen3-ct-w4a16-g128-asym", "u4z4_g128_bf16"},
+               {"qwen3-ct-w4a16-g32-asym", "u4z4_g32_bf16"},
+               {"qwen3-ct-w4a16-g32-g_idx", "u4z4_g32_bf16", true},
+               {"qwen3-awq-g128", "u4z4_g128_fp16"},
+               {"qwen3-gptq-g128-sym", "q4_g64_fp16"},
+               {"qwen3-gptq-g32-sym-act", "gguf_q4_0", true},
+               {"qwen3-gptq-g32-asym", "u4z4_g32_fp16"},
+               {"qwen3-gptq_v2-g128-asym-act", "u4z4_g128_fp16", false}};
+  for (const auto& c : cases) {
+    const auto source = prepare::open_source(kFolder / c.folder, "keep", 2);
+    const std::string up = "text/layers/0/mlp/up";
+    const codec::Matrix matrix = source->matrix(up, {128, 128});
+    EXPECT_EQ(codec::format(matrix.segments.front().format).name, c.format) << c.folder;
+    EXPECT_EQ(!source->input_columns(up, input_of(up)).empty(), c.reordered) << c.folder;
+  }
+}
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, Quantised, testing::ValuesIn(kCases), [](const auto& info) {
   std::string name = info.param.name;

@@ -120,11 +120,6 @@ graph::Weight Binder::embedding(const std::string& parameter, uint32_t rows, uin
 
 Binder::Bound Binder::bind(const std::string& parameter, const std::string& input, uint32_t rows,
                            uint32_t cols) {
-  if (!ordered_.contains(parameter) && !source_.input_columns(parameter, input).empty())
-    throw Error(Code::kBinding,
-                "{}: the use of '{}' at '{}' has auxiliary 'input_columns', which is not "
-                "supported there",
-                source_.path().string(), parameter, input);
   const graph::Policy policy =
       options_.exact ? graph::Policy::kExact : source_.policy(parameter, input);
   return {source_.matrix(parameter, {rows, cols}), policy};
@@ -137,12 +132,14 @@ std::vector<graph::Value> Binder::linear(graph::Value x, const std::string& inpu
   tap_input(input, x);
   const graph::Value y = builder_.buffer(x, total);
   std::vector<graph::Value> out;
+  std::vector<Ordered> ordered;
   uint32_t column = 0;
   size_t i = 0;
   while (i < projections.size()) {
     // Neighbours join one launch while the same kernel would run each of them.
     Bound fused = bind(projections[i].parameter, input, projections[i].rows, x.cols);
     const auto kernel = kernel::route_linear(fused.matrix, fused.policy);
+    const std::vector<int32_t> columns = stored_columns(projections[i].parameter, input, x.cols);
     const std::string first_bias = projections[i].parameter + "_bias";
     const bool biased = source_.has(first_bias);
     std::vector<float> bias;
@@ -154,7 +151,8 @@ std::vector<graph::Value> Binder::linear(graph::Value x, const std::string& inpu
       if (source_.has(next.parameter + "_bias") != biased) break;
       Bound bound = bind(next.parameter, input, next.rows, x.cols);
       if (bound.policy != fused.policy ||
-          kernel::route_linear(bound.matrix, bound.policy) != kernel)
+          kernel::route_linear(bound.matrix, bound.policy) != kernel ||
+          stored_columns(next.parameter, input, x.cols) != columns)
         break;
       for (const codec::Segment& s : bound.matrix.segments) codec::append_segment(fused.matrix, s);
       name += "|" + next.parameter.substr(next.parameter.rfind('/') + 1);
@@ -166,7 +164,8 @@ std::vector<graph::Value> Binder::linear(graph::Value x, const std::string& inpu
     std::optional<graph::Constant> bias_constant;
     if (biased) bias_constant = computed(name + "_bias", std::move(bias));
     const graph::Weight w = add_weight(name, std::move(fused.matrix));
-    builder_.linear_into(y.columns(column, w.rows), x, w, fused.policy, bias_constant);
+    builder_.linear_into(y.columns(column, w.rows), in_stored_order(x, columns, ordered), w,
+                         fused.policy, bias_constant);
     for (; i < end; ++i) {
       claim(projections[i].parameter);
       if (biased) claim(projections[i].parameter + "_bias");
@@ -182,25 +181,33 @@ graph::Value Binder::linear(graph::Value x, const std::string& input, const std:
   return linear(x, input, {{parameter, rows}})[0];
 }
 
-graph::Value Binder::in_stored_order(graph::Value x, const std::string& input,
-                                     const std::string& parameter) {
-  ordered_.insert(parameter);
-  tap_input(input, x);  // in the order of the parameter, not in that of what is stored
+std::vector<int32_t> Binder::stored_columns(const std::string& parameter, const std::string& input,
+                                            uint32_t cols) {
   std::vector<int32_t> columns = source_.input_columns(parameter, input);
-  if (columns.empty()) return x;
-  if (columns.size() != x.cols)
+  if (!columns.empty() && columns.size() != cols)
     throw Error(Code::kBinding,
                 "{}: auxiliary 'input_columns' of the use of '{}' at '{}' has {} columns, {} "
                 "expected",
-                source_.path().string(), parameter, input, columns.size(), x.cols);
+                source_.path().string(), parameter, input, columns.size(), cols);
+  return columns;
+}
+
+graph::Value Binder::in_stored_order(graph::Value x, const std::vector<int32_t>& columns,
+                                     std::vector<Ordered>& known) {
+  if (columns.empty()) return x;
+  for (const Ordered& ordered : known)
+    if (ordered.columns == columns) return ordered.x;
   // Layers have it in common; constants stand in the order of the graph's.
-  for (size_t i = 0; i < constants_.size(); ++i)
+  std::optional<graph::Constant> order;
+  for (size_t i = 0; i < constants_.size() && !order; ++i)
     if (constants_[i].indices == columns)
-      return builder_.gather_columns(x, {static_cast<int32_t>(i), x.cols, graph::DType::kI32});
-  const graph::Constant c =
-      builder_.constant(component_ + "/input_columns", x.cols, graph::DType::kI32);
-  constants_.push_back({1, x.cols, {}, std::move(columns)});
-  return builder_.gather_columns(x, c);
+      order = {static_cast<int32_t>(i), x.cols, graph::DType::kI32};
+  if (!order) {
+    order = builder_.constant(component_ + "/input_columns", x.cols, graph::DType::kI32);
+    constants_.push_back({1, x.cols, {}, columns});
+  }
+  known.push_back({columns, builder_.gather_columns(x, *order)});
+  return known.back().x;
 }
 
 void Binder::logits(graph::Value x, const std::string& input, const std::string& parameter,
@@ -208,6 +215,8 @@ void Binder::logits(graph::Value x, const std::string& input, const std::string&
   claim(parameter);
   tap_input(input, x);
   Bound head = bind(parameter, input, rows, x.cols);
+  std::vector<Ordered> ordered;
+  x = in_stored_order(x, stored_columns(parameter, input, x.cols), ordered);
   builder_.logits(x, add_weight(parameter, std::move(head.matrix)), head.policy);
 }
 

@@ -78,16 +78,12 @@ class Binder {
 
   // W_i x for each projection of `input`, side by side in one value (result i+1 begins in the
   // column where result i ends) and fused into as few launches as formats and policies allow. A
-  // bias `<parameter>_bias` is added where the model has one.
+  // bias `<parameter>_bias` is added where the model has one. Where a use stores its columns in
+  // another order (the auxiliary input_columns), a node puts those of x into it first.
   std::vector<graph::Value> linear(graph::Value x, const std::string& input,
                                    const std::vector<Projection>& projections);
   graph::Value linear(graph::Value x, const std::string& input, const std::string& parameter,
                       uint32_t rows);
-  // x with its columns in the order in which `parameter` stores those of its use at `input` (the
-  // auxiliary input_columns), for the linear to read; mostly that is x itself. A use whose order
-  // nobody asked for is refused by linear and logits: kBinding.
-  graph::Value in_stored_order(graph::Value x, const std::string& input,
-                               const std::string& parameter);
   void logits(graph::Value x, const std::string& input, const std::string& parameter,
               uint32_t rows);
   void tap(std::string_view name, graph::Value x) {
@@ -98,6 +94,16 @@ class Binder {
   BoundGraph finish();
 
  private:
+  // x in the order of `columns`, once for neighbouring uses; x itself where they are empty.
+  struct Ordered {
+    std::vector<int32_t> columns;
+    graph::Value x;
+  };
+  graph::Value in_stored_order(graph::Value x, const std::vector<int32_t>& columns,
+                               std::vector<Ordered>& known);
+  // Of a use, checked against the width of its input.
+  std::vector<int32_t> stored_columns(const std::string& parameter, const std::string& input,
+                                      uint32_t cols);
   struct Bound {
     codec::Matrix matrix;
     graph::Policy policy;
@@ -112,8 +118,7 @@ class Binder {
   std::string component_;  // of the role: "text" of "text.step"
   graph::Builder builder_;
   std::set<std::string, std::less<>> claimed_;
-  std::set<std::string, std::less<>> tapped_;   // inputs with a tap
-  std::set<std::string, std::less<>> ordered_;  // parameters whose stored order was asked for
+  std::set<std::string, std::less<>> tapped_;  // inputs with a tap
   std::vector<codec::Matrix> weights_;
   std::vector<kernel::Constant> constants_;
 };

@@ -173,29 +173,36 @@ TEST(Model, RefusesParametersThatAreLeftOver) {
                  Code::kBinding, {"text/layers/5/"});
 }
 
-// A permutation that no node undoes would be other mathematics.
-TEST(Model, RefusesReorderedColumnsWhereNothingGathersThem) {
+TEST(Model, GathersReorderedColumnsBeforeTheirUse) {
   const auto reorder = [](const std::string& parameter, int32_t n) {
     return [=](ChangedSource& s) {
       s.reordered = parameter;
       for (int32_t c = n; c-- > 0;) s.columns.push_back(c);
     };
   };
-  for (const char* parameter :
-       {"text/layers/0/mlp/down", "text/layers/0/mlp/up", "text/layers/0/gdn/query",
-        "text/layers/2/attention/output", "text/output_head"})
-    expect_refused(kNano, reorder(parameter, 256), Code::kBinding,
-                   {parameter, "'input_columns'", "not supported there"});
   expect_refused(kNano, reorder("text/layers/0/gdn/output", 255), Code::kBinding,
                  {"text/layers/0/gdn/output", "255 columns, 256 expected"});
-  ChangedSource source(kNano);
-  reorder("text/layers/0/gdn/output", 256)(source);
-  const TextModel model = build_text_model(source, {});
-  ASSERT_EQ(std::ranges::count(model.step.graph.nodes, graph::Op::kGatherColumns, &graph::Node::op),
-            1);
-  EXPECT_TRUE(std::ranges::any_of(model.step.constants, [&](const kernel::Constant& c) {
-    return c.indices == source.columns && c.dtype() == graph::DType::kI32;
-  }));
+  for (const char* parameter : {"text/layers/0/gdn/output", "text/layers/0/mlp/up",
+                                "text/layers/0/gdn/query", "text/layers/2/attention/output"}) {
+    ChangedSource source(kNano);
+    reorder(parameter, 256)(source);
+    const TextModel model = build_text_model(source, {});
+    const auto gathers = [](const graph::Node& n) { return n.op == graph::Op::kGatherColumns; };
+    ASSERT_EQ(std::ranges::count_if(model.step.graph.nodes, gathers), 1) << parameter;
+    const auto gather = std::ranges::find_if(model.step.graph.nodes, gathers);
+    // One linear reads what the node writes.
+    const int32_t ordered = gather->operands.back().value.id;
+    EXPECT_EQ(std::ranges::count_if(model.step.graph.nodes,
+                                    [&](const graph::Node& n) {
+                                      return n.op == graph::Op::kLinear &&
+                                             n.operands[0].value.id == ordered;
+                                    }),
+              1)
+        << parameter;
+    EXPECT_TRUE(std::ranges::any_of(model.step.constants, [&](const kernel::Constant& c) {
+      return c.indices == source.columns && c.dtype() == graph::DType::kI32;
+    }));
+  }
 }
 
 TEST(Model, NamesTheConfigKeyThatIsWrong) {

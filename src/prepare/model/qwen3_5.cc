@@ -53,7 +53,7 @@ graph::Value gated_delta_net(Binder& b, const Layer& l, const DecoderShape& shap
   const graph::Value y =
       g.gated_norm(o, qkvz[3], b.vector(l.name("gdn/norm"), d.value_dim), shape.eps);
   const std::string input = l.name("gdn/gated_output"), output = l.name("gdn/output");
-  return b.linear(b.in_stored_order(y, input, output), input, output, shape.hidden);
+  return b.linear(y, input, output, shape.hidden);
 }
 
 graph::Builder::Rope partial_rope(Binder& b, const Config& c, uint32_t head_dim) {

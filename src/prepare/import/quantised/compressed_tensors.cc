@@ -15,10 +15,10 @@ struct Format {
 };
 
 constexpr Format kFormats[] = {
-    {"nvfp4-pack-quantized", compressed_nvfp4},
-    {"float-quantized", compressed_fp8},
-    {"mxfp4-pack-quantized", compressed_mxfp4},
-    {"mxfp8-quantized", compressed_mxfp8},
+    {"nvfp4-pack-quantized", compressed_nvfp4}, {"float-quantized", compressed_fp8},
+    {"mxfp4-pack-quantized", compressed_mxfp4}, {"mxfp8-quantized", compressed_mxfp8},
+    {"pack-quantized", compressed_packed},      {"int-quantized", compressed_integers},
+    {"naive-quantized", compressed_integers},
 };
 constexpr std::string_view kMixed = "mixed-precision";
 

@@ -36,6 +36,8 @@ std::unique_ptr<Scheme> compressed_nvfp4(const CompressedGroup& group);
 std::unique_ptr<Scheme> compressed_fp8(const CompressedGroup& group);
 std::unique_ptr<Scheme> compressed_mxfp4(const CompressedGroup& group);
 std::unique_ptr<Scheme> compressed_mxfp8(const CompressedGroup& group);
+std::unique_ptr<Scheme> compressed_packed(const CompressedGroup& group);
+std::unique_ptr<Scheme> compressed_integers(const CompressedGroup& group);
 
 // kSupport: key `key` of the group's weights is `value`, only `expected` is supported.
 [[noreturn]] void refuse_group(const CompressedGroup& group, std::string_view key,

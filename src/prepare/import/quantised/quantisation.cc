@@ -18,6 +18,8 @@ constexpr Method kMethods[] = {
     {"modelopt", read_modelopt},
     {"fp8", read_block_fp8},
     {"mxfp4", read_mxfp4_experts},
+    {"gptq", read_gptq},
+    {"awq", read_awq},
 };
 
 // Configs of their own that older tools leave beside config.json, and the method they mean.
