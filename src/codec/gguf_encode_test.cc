@@ -178,8 +178,13 @@ TEST(GgufEncode, KQuantsHoldOddGroups) {
     blocks.emplace_back(values_of("gaussian", 256, 1))[77] = 5;
     blocks.emplace_back(values_of("gaussian", 256, 2));
     for (float& v : blocks.back()) v = std::fabs(v) + 1;
+    // One group of usual values, all others next to nothing beside them.
+    for (const float tiny : {1e-20f, 1e-38f, 1e-44f}) {
+      blocks.emplace_back(values_of("gaussian", 256, 3));
+      for (size_t i = 64; i < 256; ++i) blocks.back()[i] = i % 3 == 0 ? -tiny : tiny;
+    }
     // Beside the outlier a group's small values are lost: 0.02·√31 / 5.
-    const double most[] = {0.02, 0.02, 0.02, 0.025, 0.03};
+    const double most[] = {0.02, 0.02, 0.02, 0.025, 0.03, 0.08, 0.08, 0.08};
     for (size_t i = 0; i < blocks.size(); ++i) {
       const ByteVector object = encode_all(f, g, blocks[i]);
       f.validate(object.data(), g, 0, 1);

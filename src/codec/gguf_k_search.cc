@@ -19,6 +19,7 @@ constexpr uint16_t kInfinity = 0x7c00;
 // below: a smaller largest one may suit the others better.
 constexpr int kShared = 16;
 constexpr int kRounds = 2;  // of refinement
+constexpr int kRefits = 3;
 
 float inverse_of(float step) { return step == 0 ? 0 : 1 / step; }
 
@@ -54,11 +55,8 @@ class AffineSearch {
     for (int u = 0; u < kGroups; ++u) fit_group(u);
     if (!choose_shared(out)) return false;
     best_error_ = total(out);
-    for (int round = 0; round < kRounds; ++round) {
-      refine_integers(out);
-      if (!refine_shared(out)) break;
-    }
     refine_integers(out);
+    for (int round = 0; round < kRounds && refine_shared(out); ++round) refine_integers(out);
     for (int u = 0; u < kGroups; ++u)
       math_.quantise(x_ + kValues * u, kValues, grid(out, u), out.codes + kValues * u);
     return true;
@@ -84,14 +82,18 @@ class AffineSearch {
     fits_[u].error = error;
   }
 
-  // The codes that (inverse, shift) give, fitted by least squares.
-  void try_codes(int u, float inverse, float shift) {
-    const float* w = w_ + kValues * u;
+  // The codes that (inverse, shift) give, fitted by least squares: how much of Σ w·x² the fit takes
+  // away, which ranks codes.
+  struct Codes {
+    Pair fit;
+    double gain = -1;
+  };
+  Codes codes_of(int u, float inverse, float shift) const {
     const Grid g = {inverse, 0, shift, 0, high_};
-    const GridSums s = math_.sums(x_ + kValues * u, w, kValues, g);
+    const GridSums s = math_.sums(x_ + kValues * u, w_ + kValues * u, kValues, g);
     const double xq = static_cast<double>(s.xq) - static_cast<double>(shift) * s.q;
-    const Pair found = solve(s.qq, s.q, sum_w_, xq, sum_wx_);
-    try_fit(u, static_cast<float>(found.a), static_cast<float>(found.b));
+    const Pair fit = solve(s.qq, s.q, sum_w_, xq, sum_wx_);
+    return {fit, fit.a * xq - fit.b * sum_wx_};
   }
 
   void fit_group(int u) {
@@ -106,14 +108,19 @@ class AffineSearch {
       fit.least = least;
       fit.error = 0;
     } else {
-      // From one code less than the span has to one more.
-      for (int i = -5; i <= 5; ++i)
-        try_codes(u, (high_ + 0.2f * static_cast<float>(i)) / span, least);
+      // From one code less than the span has to one more; then the codes of the best fit, while
+      // they are better.
+      Codes best;
+      for (int i = -5; i <= 5; ++i) {
+        const Codes codes = codes_of(u, (high_ + 0.2f * static_cast<float>(i)) / span, least);
+        if (codes.gain > best.gain) best = codes;
+      }
       try_fit(u, span / high_, least);
-      for (int i = 0; i < 3 && fit.step > 0; ++i) {
+      for (int i = 0; i < kRefits; ++i) {
         const float before = fit.error;
-        try_codes(u, 1 / fit.step, fit.least);
+        try_fit(u, static_cast<float>(best.fit.a), static_cast<float>(best.fit.b));
         if (!(fit.error < before)) break;
+        best = codes_of(u, 1 / fit.step, fit.least);
       }
     }
     fit.weight = sum_w_;
@@ -240,11 +247,8 @@ class SignedSearch {
   bool run(SignedBlock& out) {
     for (int s = 0; s < kGroups; ++s) fit_group(s);
     if (!choose_shared(out)) return false;
-    for (int round = 0; round < kRounds; ++round) {
-      refine_integers(out);
-      if (!refine_shared(out)) break;
-    }
     refine_integers(out);
+    for (int round = 0; round < kRounds && refine_shared(out); ++round) refine_integers(out);
     for (int s = 0; s < kGroups; ++s)
       math_.quantise(x_ + kValues * s, kValues, grid(step(out, s)), out.codes + kValues * s);
     return true;
@@ -265,22 +269,20 @@ class SignedSearch {
     const int32_t top = math_.top(x, kValues);
     if (top == 0) return;
     const float largest = std::bit_cast<float>(top);
-    float best = INFINITY;
-    const auto consider = [&](float candidate) {
-      if (candidate == 0 || !std::isfinite(1 / candidate)) return;
-      const float e = error(s, candidate);
-      if (!(e < best)) return;
-      best = e;
-      steps_[s] = candidate;
-    };
+    const float* w = w_ + kValues * s;
+    double best = -1;
     // Codes reach further below zero than above: either sign of the step may be the better.
     for (const float sign : {1.0f, -1.0f})
       for (int i = 0; i < 8; ++i) {
         const float first = sign * largest / (30.0f + 0.5f * static_cast<float>(i));
-        const GridSums sums = math_.sums(x, w_ + kValues * s, kValues, grid(first));
-        consider(sums.qq > 0 ? sums.xq / sums.qq : first);
+        const GridSums sums = math_.sums(x, w, kValues, grid(first));
+        const double gain = sums.qq > 0 ? static_cast<double>(sums.xq) * sums.xq / sums.qq : 0;
+        if (gain <= best) continue;
+        best = gain;
+        steps_[s] = sums.qq > 0 ? sums.xq / sums.qq : first;
       }
-    weights_[s] = math_.sums(x, w_ + kValues * s, kValues, grid(steps_[s])).qq;
+    if (!std::isfinite(1 / steps_[s])) steps_[s] = 0;  // too small beside the block's largest
+    weights_[s] = math_.sums(x, w, kValues, grid(steps_[s])).qq;
   }
 
   bool choose_shared(SignedBlock& out) const {

@@ -1,6 +1,9 @@
 // gguf_q4_0: 32 unsigned 4-bit codes around 8, one fp16 scale (artifact.md §6.4).
+#include <bit>
+
 #include "codec/formats.h"
 #include "codec/gguf_blocks.h"
+#include "codec/group_math.h"
 
 namespace flare::codec {
 namespace {
@@ -29,23 +32,23 @@ struct Q4_0 {
   // ggml's rule: the value of the largest magnitude, sign included, becomes code 0, which stands
   // for −8; a half step is added and the rest cut off. A block of zeros has scale −0.
   static bool encode(const float* x, const float*, std::byte* block) {
-    float largest = 0;
-    for (uint64_t i = 0; i < kValues; ++i) {
-      if (!std::isfinite(x[i])) return false;
-      if (std::fabs(x[i]) > std::fabs(largest)) largest = x[i];
-    }
+    const int32_t top = group_math().top(x, kValues);
+    if (top >= 0x7f800000) return false;
+    const auto magnitude = [&](uint64_t i) { return std::bit_cast<int32_t>(x[i]) & 0x7fffffff; };
+    uint64_t first = 0;
+    while (magnitude(first) != top) ++first;
+    const float largest = top == 0 ? 0 : x[first];
     const float scale = largest / -8;
     const uint16_t word = f32_to_fp16(scale);
     if ((word & 0x7c00u) == 0x7c00u) return false;
     float inverse = 1 / scale;
     if (!std::isfinite(inverse)) inverse = 0;  // of zeros and of what rounds to them
     store_le(block, word);
-    for (int i = 0; i < 16; ++i) {
-      const auto code = [&](float value) {
-        return std::min(15, static_cast<int>(value * inverse + 8.5f));
-      };
-      block[2 + i] = static_cast<std::byte>(code(x[i]) | code(x[16 + i]) << 4);
-    }
+    int32_t codes[kValues];
+    for (uint64_t i = 0; i < kValues; ++i)
+      codes[i] = std::min(15, static_cast<int32_t>(x[i] * inverse + 8.5f));
+    for (int i = 0; i < 16; ++i)
+      block[2 + i] = static_cast<std::byte>(codes[i] | codes[16 + i] << 4);
     return true;
   }
 };
