@@ -137,9 +137,10 @@ struct Format {
   void (*codes)(const std::byte* object, Geometry g, uint64_t row, uint8_t* out);
 
   // Scale and low of every group of row `row` (of the row where a scale covers it): a value is
-  // scale·n − low, exact but for what the format itself rounds, where n is the code as codes()
-  // gives it if it has 4 bits, that less 128 if it has 8, and twice the value of an E2M1 code. For
-  // what reads codes as integers; null for formats that have another way or none.
+  // scale·n − low, where n is the code as codes() gives it if it is an integer of 4 bits, that less
+  // 128 if it has 8, twice the value of an E2M1 code, and the value of an E4M3 code. Exact but for
+  // what the format itself rounds; with the divisors of nvfp4 one rounding more. Null for formats
+  // whose scales are read in another way.
   void (*groups)(const std::byte* object, Geometry g, uint64_t row, float* scale, float* low);
 
   // Encodes n_rows rows of g.cols real values (row-major, `src`) with the format's default encoder

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/checked.h"
 #include "base/float_types.h"
@@ -27,6 +28,16 @@ struct Fp8Row {
     const float scale = R::widen(load_le<uint16_t>(object + R::scale_offset(p, g, row)));
     for (uint64_t i = 0; i < n_cols; ++i)
       out[i] = scale * e4m3_to_f32(std::to_integer<uint8_t>(codes[i]));
+  }
+
+  static void codes(const std::byte* object, Geometry g, uint64_t row, uint8_t* out) {
+    const Planes p = R::planes(g);
+    std::memcpy(out, object + row * p.plane[0].row_bytes, g.cols);
+  }
+
+  static void groups(const std::byte* object, Geometry g, uint64_t row, float* scale, float* low) {
+    scale[0] = R::widen(load_le<uint16_t>(object + R::scale_offset(R::planes(g), g, row)));
+    low[0] = 0;
   }
 
   static void encode(const float* src, uint64_t n_rows, Geometry g, std::byte* const* dst) {
@@ -68,7 +79,8 @@ struct Fp8Row {
             .bits_per_weight = 8,
             .planes = R::planes,
             .decode = decode,
-            .codes = nullptr,
+            .codes = codes,
+            .groups = groups,
             .encode = encode,
             .validate = validate};
   }

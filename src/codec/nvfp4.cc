@@ -60,6 +60,23 @@ void decode(const std::byte* object, Geometry g, uint64_t row, uint64_t col, uin
   }
 }
 
+void codes(const std::byte* object, Geometry g, uint64_t row, uint8_t* out) {
+  const std::byte* pairs = object + row * planes(g).plane[0].row_bytes;
+  for (uint64_t c = 0; c < g.cols; ++c)
+    out[c] = std::to_integer<uint8_t>(pairs[c / 2] >> (c % 2 * 4) & std::byte{15});
+}
+
+void groups(const std::byte* object, Geometry g, uint64_t row, float* scale, float* low) {
+  const Planes p = planes(g);
+  const std::byte* scales = object + p.plane[1].offset;
+  const float divisor = divisor_of(object, p, g, row);
+  for (uint64_t i = 0; i < g.cols / kGroup; ++i) {
+    const auto word = std::to_integer<uint8_t>(scales[nvfp4_scale_offset(g, row, i)]);
+    scale[i] = 0.5f * e4m3_to_f32(word) / divisor;
+    low[i] = 0;
+  }
+}
+
 // Needs the parent's largest magnitude first: nvfp4.h.
 void encode(const float*, uint64_t, Geometry, std::byte* const*) {
   throw Error(Code::kInternal, "{} is encoded by nvfp4_encode_rows", kName);
@@ -149,7 +166,8 @@ Format nvfp4_format() {
           .bits_per_weight = 4.5,
           .planes = planes,
           .decode = decode,
-          .codes = nullptr,
+          .codes = codes,
+          .groups = groups,
           .encode = encode,
           .validate = validate};
 }

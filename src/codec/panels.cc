@@ -41,6 +41,13 @@ constexpr PanelFormat kPanelFormats[] = {
     {FormatId::kGgufQ3K, 4, 0, 16, 4, Scales::kBytes},
     {FormatId::kGgufIq4Nl, 4, 0, 32, 0, Scales::kHalf},
     {FormatId::kGgufIq4Xs, 4, 0, 32, 0, Scales::kBytes},
+    {FormatId::kFp8RowBf16, 8, 0, 64, 0, Scales::kFloat},
+    {FormatId::kFp8RowFp16, 8, 0, 64, 0, Scales::kFloat},
+    {FormatId::kFp8G32, 8, 0, 32, 0, Scales::kFloat},
+    {FormatId::kFp8G128, 8, 0, 64, 0, Scales::kFloat},
+    {FormatId::kMxfp8, 8, 0, 32, 0, Scales::kFloat},
+    {FormatId::kNvfp4, 4, 0, 16, 0, Scales::kFloat},
+    {FormatId::kNvfp4Rows, 4, 0, 16, 0, Scales::kFloat},
     {FormatId::kMxfp4, 4, 0, 32, 0, Scales::kFloat},
     {FormatId::kQ4G32Bf16, 4, 0, 32, 0, Scales::kFloatAndLow},
     {FormatId::kQ4G64Bf16, 4, 0, 64, 0, Scales::kFloatAndLow},
@@ -92,6 +99,21 @@ uint64_t scale_bytes(const PanelFormat& f) {
 }
 
 constexpr int8_t kTwiceE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+// What codes stand for; null: for themselves.
+const int8_t* table_of(FormatId id) {
+  switch (id) {
+    case FormatId::kGgufIq4Nl:
+    case FormatId::kGgufIq4Xs:
+      return kIq4Values;
+    case FormatId::kMxfp4:
+    case FormatId::kNvfp4:
+    case FormatId::kNvfp4Rows:
+      return kTwiceE2m1;
+    default:
+      return nullptr;
+  }
+}
 
 // Steps whose high bits share a line, or whose codes do where there are none.
 uint64_t steps_of_line(const PanelFormat& f) {
@@ -360,9 +382,8 @@ void decode_panels(FormatId id, const std::byte* panels, Geometry g, uint64_t ro
   const uint64_t lane = row % kPanelRows;
   const bool has_low = f.scales == Scales::kHalfAndLow || f.scales == Scales::kSixBits ||
                        f.scales == Scales::kNibbles || f.scales == Scales::kFloatAndLow;
-  const int8_t* table = id == FormatId::kMxfp4                                     ? kTwiceE2m1
-                        : id == FormatId::kGgufIq4Nl || id == FormatId::kGgufIq4Xs ? kIq4Values
-                                                                                   : nullptr;
+  const int8_t* table = table_of(id);
+  const bool is_fp8 = f.scales == Scales::kFloat && f.low_bits == 8;
   for (uint64_t done = 0; done < n_cols; done += f.group_cols) {
     const std::byte* block = panel + (col + done) / shape.block_cols * shape.block_bytes;
     const uint64_t in_block = (col + done) % shape.block_cols;
@@ -372,8 +393,10 @@ void decode_panels(FormatId id, const std::byte* panels, Geometry g, uint64_t ro
       const uint32_t step = gather_step(f, shape, block, lane, (in_block + i) / 4);
       for (uint64_t b = 0; b < 4 && i + b < n; ++b) {
         const auto code = static_cast<int>(step >> (8 * b) & 0xff);
-        const int number = table != nullptr ? table[code] : code - f.offset;
-        const float value = s.scale * static_cast<float>(number);
+        const float value =
+            s.scale * (is_fp8
+                           ? e4m3_to_f32(static_cast<uint8_t>(code))
+                           : static_cast<float>(table != nullptr ? table[code] : code - f.offset));
         out[done + i + b] = has_low ? value - s.low : value;
       }
     }

@@ -12,8 +12,9 @@
 //     a
 //       line of its own at 2·r
 //     gguf_q2_k: 16 bytes of scale | minimum, word w at 64·w + 4·r; then d | dmin at 256 + 4·r
-//     mxfp4: binary32 scale of group g at 64·g + 4·r, half of the stored one: codes count halves
-//     integers of row_blocks_v1: binary32 scale and low of group g (Format::groups) at 128·g + 4·r
+//     FP8, mxfp8: binary32 scale of group g at 64·g + 4·r; groups of 64 where stored ones are
+//     larger mxfp4, nvfp4: the same, half of the stored one: codes count halves integers of
+//     row_blocks_v1: binary32 scale and low of group g (Format::groups) at 128·g + 4·r
 //       and 64 behind it; groups of 32, or of 64 where stored ones are larger
 //
 //   codes, byte 4·r + b of a line for column b of row r
@@ -59,8 +60,8 @@ uint64_t panels_bytes(FormatId format, Geometry g);
 // `begin`). Writes every byte.
 void pack_panels(FormatId format, const std::byte* object, Geometry g, uint64_t begin, uint64_t end,
                  std::byte* out);
-// out[0..n_cols) = exact values as Format::decode gives them for the stored form; col is a
-// multiple of the format's group.
+// out[0..n_cols) = values as Format::decode gives them for the stored form, those of nvfp4 up to
+// one rounding; col is a multiple of the format's group.
 void decode_panels(FormatId format, const std::byte* panels, Geometry g, uint64_t row, uint64_t col,
                    uint64_t n_cols, float* out);
 

@@ -7,11 +7,10 @@
 //   using Scale;                     one of the scale words below
 //   static constexpr uint64_t kGroup;        columns that share a scale; 0: the whole row
 //   static constexpr bool kRowDivisor;       fp32 by which the row's products are divided
-// An element whose codes are integers, or E2M1, supplies kRaised (what turns a code into an
-// unsigned one), kUnit (the value of 1) and zero(z), for Format::codes and Format::groups. An
-// element supplies kBits (4 or 8), kZeroBits (4, 8, or 0: no zero points), kEncodes (the rule of
+// An element supplies kBits (4 or 8), kZeroBits (4, 8, or 0: no zero points), kEncodes (the rule of
 // OCP's MX formats), kLargest (magnitude), legal(code) and value(code, zero); with kEncodes also
-// kTopExponent and round(value).
+// kTopExponent and round(value). For Format::codes and Format::groups: kRaised (what turns a code
+// into an unsigned one), kUnit (the value of 1) and zero(z).
 #pragma once
 
 #include <algorithm>
@@ -73,6 +72,9 @@ struct E2m1Element {
 };
 struct E4m3Element {
   static constexpr int kBits = 8, kZeroBits = 0, kTopExponent = 8;
+  static constexpr unsigned kRaised = 0;
+  static constexpr float kUnit = 1;
+  static int zero(unsigned) { return 0; }
   static constexpr bool kEncodes = true;
   static constexpr float kLargest = 448;
   static bool legal(unsigned code) { return (code & 0x7f) != 0x7f; }
@@ -134,9 +136,6 @@ struct RowBlocks {
   static constexpr bool kHasEncoder = Element::kEncodes && std::is_same_v<Scale, E8m0Scale>;
   static_assert(!(kHasZeros && C::kRowDivisor) && kMaxPlanes >= 3);
 
-  // Codes that count for themselves: integers, and E2M1 without a divisor.
-  static constexpr bool kHasIntegers = requires { Element::kRaised; } && !C::kRowDivisor;
-
   static uint64_t groups_of(uint64_t cols) {
     if constexpr (C::kGroup == 0) return 1;
     return cols / C::kGroup + (cols % C::kGroup != 0 ? 1 : 0);
@@ -177,20 +176,17 @@ struct RowBlocks {
   }
 
   static void codes(const std::byte* object, Geometry g, uint64_t row, uint8_t* out) {
-    if constexpr (kHasIntegers) {
-      const Row at(planes(g), object, row);
-      for (uint64_t col = 0; col < g.cols; ++col)
-        out[col] = static_cast<uint8_t>(at.code(col) ^ Element::kRaised);
-    }
+    const Row at(planes(g), object, row);
+    for (uint64_t col = 0; col < g.cols; ++col)
+      out[col] = static_cast<uint8_t>(at.code(col) ^ Element::kRaised);
   }
 
   static void groups(const std::byte* object, Geometry g, uint64_t row, float* scale, float* low) {
-    if constexpr (kHasIntegers) {
-      const Row at(planes(g), object, row);
-      for (uint64_t i = 0; i < groups_of(g.cols); ++i) {
-        scale[i] = at.scale(i) * Element::kUnit;
-        low[i] = scale[i] * static_cast<float>(Element::zero(at.zero(i)));
-      }
+    const Row at(planes(g), object, row);
+    for (uint64_t i = 0; i < groups_of(g.cols); ++i) {
+      scale[i] = at.scale(i) * Element::kUnit;
+      if constexpr (C::kRowDivisor) scale[i] /= at.divisor();
+      low[i] = scale[i] * static_cast<float>(Element::zero(at.zero(i)));
     }
   }
 
@@ -243,8 +239,8 @@ struct RowBlocks {
                 Element::kBits + (C::kGroup == 0 ? 0 : per_group / static_cast<double>(C::kGroup)),
             .planes = planes,
             .decode = decode,
-            .codes = kHasIntegers ? codes : nullptr,
-            .groups = kHasIntegers ? groups : nullptr,
+            .codes = codes,
+            .groups = groups,
             .encode = encode,
             .validate = validate};
   }

@@ -53,6 +53,13 @@ constexpr Route kRoutes[] = {
     {codec::FormatId::kU8G32Bf16, {kGeneric, kFloats, kPanels, kPanels}},
     {codec::FormatId::kU8G32Fp16, {kGeneric, kFloats, kPanels, kPanels}},
     {codec::FormatId::kI8RowFp32, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kFp8RowBf16, {kGeneric, kFloats, kFloats, kFloats}},
+    {codec::FormatId::kFp8RowFp16, {kGeneric, kFloats, kFloats, kFloats}},
+    {codec::FormatId::kFp8G32, {kGeneric, kFloats, kFloats, kFloats}},
+    {codec::FormatId::kFp8G128, {kGeneric, kFloats, kFloats, kFloats}},
+    {codec::FormatId::kMxfp8, {kGeneric, kFloats, kFloats, kFloats}},
+    {codec::FormatId::kNvfp4, {kGeneric, kGeneric, kPanels, kPanels}},
+    {codec::FormatId::kNvfp4Rows, {kGeneric, kGeneric, kPanels, kPanels}},
 };
 static_assert(static_cast<int>(graph::Policy::kExact) == 0);
 static_assert(static_cast<int>(graph::Policy::kAllowA4) == kPolicies - 1);

@@ -1,9 +1,6 @@
 // Import of a checkpoint: architecture look-up, normalised config, validated parameters.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "prepare/import/imported_model.h"
 
 namespace flare::prepare {
@@ -12,9 +9,6 @@ namespace flare::prepare {
 // Every shape is checked, every tensor is accounted for. Errors: kNotFound (no config.json),
 // kSupport (architecture or feature that nothing here knows), kBinding (config values and keys,
 // missing, misshapen and left-over tensors).
-// Components other than text that are not named, or that the architecture's adapter cannot import,
-// are listed as skipped.
-ImportedModel import_checkpoint(const checkpoint::Checkpoint& checkpoint,
-                                const std::vector<std::string>& components = {"text"});
+ImportedModel import_checkpoint(const checkpoint::Checkpoint& checkpoint);
 
 }  // namespace flare::prepare

@@ -33,8 +33,7 @@ TEST(Plan, GivesTheSpecifiedDirectoryOfTheOneLayerExample) {
                          test::one_layer_qwen3_5_tensors());
   const auto checkpoint = checkpoint::Checkpoint::open(folder.path());
   const ImportedModel model = import_checkpoint(checkpoint);
-  Chooser chooser(find_recipe("direct"));
-  ArtifactPlan plan = plan_artifact(model, chooser, {"text"},
+  ArtifactPlan plan = plan_artifact(model, find_recipe("direct"),
                                     {{"tokenizer.json", std::string(9000001, 'x')},
                                      {"tokenizer_config.json", std::string(12345, 'x')},
                                      {"chat_template.jinja", std::string(4096, 'x')},
@@ -53,8 +52,7 @@ TEST(Plan, SharesOneObjectBetweenTiedEmbeddingAndHead) {
   test::write_checkpoint(folder.path(), test::tiny_llama_config(), test::tiny_llama_tensors());
   const auto checkpoint = checkpoint::Checkpoint::open(folder.path());
   const ImportedModel model = import_checkpoint(checkpoint);
-  Chooser chooser(find_recipe("q4"));
-  const ArtifactPlan plan = plan_artifact(model, chooser, {"text"}, {});
+  const ArtifactPlan plan = plan_artifact(model, find_recipe("q4"), {});
   const artifact::Binding* embedding = plan.directory.find_binding("text/token_embedding");
   const artifact::Binding* head = plan.directory.find_binding("text/output_head");
   ASSERT_NE(embedding, nullptr);
@@ -168,7 +166,7 @@ TEST(Build, RefusesUnknownRecipesAndComponents) {
         << error.message();
   }
   BuildOptions options = options_of("q4");
-  options.components = {"text", "vision"};
+  options.components = {"text", "mtp"};
   EXPECT_THROW(build_artifact(kNano, target, options), Error);
 }
 

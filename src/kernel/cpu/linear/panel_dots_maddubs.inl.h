@@ -40,8 +40,8 @@ FLARE_ALWAYS_INLINE inline void group_dots(const std::byte* codes, const int8_t*
 template <typename P, int R>
 FLARE_ALWAYS_INLINE inline void tile_dots(const std::byte* w0, const std::byte* w1, const int8_t* x,
                                           const int64_t* row, I* dots0, I* dots1) {
-  constexpr bool kSigned = kIsWide<P>;
-  constexpr int kRun = tile_run_of<P>();
+  constexpr bool kSigned = P::kIsWide;
+  constexpr int kRun = tile_run_of(P::kIsWide);
   const I ones = isplat16(1);
   unrolled<0, P::kGroup / 4, kRun>([&](auto first) FLARE_ALWAYS_INLINE {
     I pairs0[R], pairs1[R];

@@ -4,6 +4,13 @@
 // Every output is two sums over its columns, the even and the odd ones, ascending, each by mul_add,
 // and their sum at the end: the same words for one row and for many.
 
+// E4M3 words in 32-bit lanes, zero above; exact. Not for NaN.
+inline F widen_e4m3(I words) {
+  const I magnitude = shl<20>(and_(words, isplat(0x7f)));
+  const I sign = shl<24>(and_(words, isplat(0x80)));
+  return mul(as_float(or_(magnitude, sign)), splat(0x1p120f));
+}
+
 // The values of step S: out[b] is column 4·S + b.
 template <typename P, int S>
 FLARE_ALWAYS_INLINE inline void step_values(const std::byte* codes, F scale, F neg_low, F* out) {
@@ -11,7 +18,7 @@ FLARE_ALWAYS_INLINE inline void step_values(const std::byte* codes, F scale, F n
   const I bytes[4] = {and_(w, isplat(0xff)), and_(shr<8>(w), isplat(0xff)),
                       and_(shr<16>(w), isplat(0xff)), shr<24>(w)};
   unrolled<0, 4>([&](auto b) FLARE_ALWAYS_INLINE {
-    F code = to_float(bytes[b.value]);
+    F code = kHoldsFp8<P> ? widen_e4m3(bytes[b.value]) : to_float(bytes[b.value]);
     if constexpr (P::kOffsetBits > 0)
       code = add(code, splat(-static_cast<float>(1 << P::kOffsetBits)));
     out[b.value] = P::kHasLow ? mul_add(scale, code, neg_low) : mul(scale, code);

@@ -142,7 +142,8 @@ struct Iq4 : Base {
 };
 using PanelIq4Nl = Iq4<HalfScaled<32, 4, 0, 0>>;
 using PanelIq4Xs = Iq4<ByteScaled<32, 0, 0>>;
-struct PanelMxfp4 : FloatScaled<32, 4, 0, false> {  // twice the values of E2M1
+template <int kGroupCols>
+struct PanelFp4 : FloatScaled<kGroupCols, 4, 0, false> {  // twice the values of E2M1
   static constexpr int kOffsetBits = 7;
   static constexpr uint8_t kTable[16] = {128, 129, 130, 131, 132, 134, 136, 140,
                                          128, 127, 126, 125, 124, 122, 120, 116};
@@ -168,6 +169,25 @@ struct PanelQ2K {
   }
 };
 
+// Codes that are E4M3 numbers: for binary32 arithmetic alone.
+template <int kGroupCols>
+struct PanelFp8 : FloatScaled<kGroupCols, 8, 0, false> {
+  static constexpr bool kIsFp8 = true;
+};
+template <typename P>
+inline constexpr bool kHoldsFp8 = requires { P::kIsFp8; };
+
+// Formats that many files hold: these have kernels for every number of rows, others for one row,
+// for four and for a block, since every kernel is compiled for every format and level.
+template <typename P>
+inline constexpr bool kIsCommon = false;
+template <int kGroup, int kLow, int kHigh, int kOffset>
+inline constexpr bool kIsCommon<HalfScaled<kGroup, kLow, kHigh, kOffset>> = true;
+template <int kHigh>
+inline constexpr bool kIsCommon<SixBits<kHigh>> = true;
+template <>
+inline constexpr bool kIsCommon<PanelQ6K> = true;
+
 // Codes of all eight bits: raised by 128, too large for sums in 16 bits.
 template <typename P>
 inline constexpr bool kIsTabled = requires { P::kTable; };
@@ -181,10 +201,19 @@ template <typename P>
 constexpr int run_of() {
   return kIsWide<P> ? 1 : P::kHighBits == 2 ? 2 : 4;
 }
+constexpr int tile_run_of(bool is_wide) { return is_wide ? 1 : 2; }
+
+// What a tile's kernel knows of a format once its codes are bytes: formats share kernels.
+template <int kGroupCols, int kOffset, bool kLows, bool kWide, bool kCommon>
+struct TileFormat {
+  static constexpr int kGroup = kGroupCols;
+  static constexpr int kOffsetBits = kOffset;
+  static constexpr bool kHasLow = kLows;
+  static constexpr bool kIsWide = kWide;
+  static constexpr bool kIsCommon = kCommon;
+};
 template <typename P>
-constexpr int tile_run_of() {
-  return kIsWide<P> ? 1 : 2;
-}
+using TileFormatOf = TileFormat<P::kGroup, P::kOffsetBits, P::kHasLow, kIsWide<P>, kIsCommon<P>>;
 
 // Bytes of a step's codes in a panel, and of a group's.
 template <typename P>
@@ -259,8 +288,18 @@ inline void with_format(codec::FormatId format, const Body& body) {
       return body(PanelIq4Nl{});
     case codec::FormatId::kGgufIq4Xs:
       return body(PanelIq4Xs{});
+    case codec::FormatId::kFp8RowBf16:
+    case codec::FormatId::kFp8RowFp16:
+    case codec::FormatId::kFp8G128:
+      return body(PanelFp8<64>{});
+    case codec::FormatId::kFp8G32:
+    case codec::FormatId::kMxfp8:
+      return body(PanelFp8<32>{});
     case codec::FormatId::kMxfp4:
-      return body(PanelMxfp4{});
+      return body(PanelFp4<32>{});
+    case codec::FormatId::kNvfp4:
+    case codec::FormatId::kNvfp4Rows:
+      return body(PanelFp4<16>{});
     case codec::FormatId::kQ4G32Bf16:
     case codec::FormatId::kU4G32Bf16:
     case codec::FormatId::kU4G32Fp16:
@@ -283,4 +322,11 @@ inline void with_format(codec::FormatId format, const Body& body) {
     default:
       return;  // fits_panels lets nothing else in
   }
+}
+// The same for formats whose codes are integers or stand for some.
+template <typename Body>
+inline void with_integers(codec::FormatId format, const Body& body) {
+  with_format(format, [&](auto panel) {
+    if constexpr (!kHoldsFp8<decltype(panel)>) body(panel);
+  });
 }

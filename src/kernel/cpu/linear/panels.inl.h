@@ -81,9 +81,9 @@ constexpr int width_of() {
   return P::kGroup == 64 ? 0 : P::kGroup == 32 ? 1 : 2;
 }
 // What a group's sum begins with: −offset·Σx, or nothing where codes are signed or not raised.
-template <typename P>
+template <typename P, bool kWide>
 inline I first_dot(const int32_t* neg_sum) {
-  if (P::kOffsetBits == 0 || (kSignedCodes && kIsWide<P>)) return izero();
+  if (P::kOffsetBits == 0 || (kSignedCodes && kWide)) return izero();
   constexpr int kMore = P::kOffsetBits - kSumBits[width_of<P>()];
   const I sum = isplat(*neg_sum);
   if constexpr (kMore > 0) return shl<kMore>(sum);
@@ -190,7 +190,7 @@ inline void stream_lanes(const PanelRef& panel, int lane, const Quantised& q, in
       unrolled<0, V>([&](auto v) FLARE_ALWAYS_INLINE {
         I dots[R];
         unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
-          dots[r.value] = first_dot<P>(neg_sums + rows.meta[r.value]);
+          dots[r.value] = first_dot<P, kIsWide<P>>(neg_sums + rows.meta[r.value]);
         });
         group_dots<P, R>(codes + 4 * kLanes * v.value, x, rows.code, dots);
         unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
@@ -215,11 +215,12 @@ inline void stream_lanes(const PanelRef& panel, int lane, const Quantised& q, in
 }
 
 // All rows of x, as many at once as registers hold, and for one row all lanes.
-template <typename P, int R = kInt8BlockRows>
+template <typename P, int R>
 inline void stream_rows(const PanelRef& panel, const Quantised& q, int64_t t, int64_t n,
                         float* out) {
   if constexpr (R > 1) {
-    if (n <= R / 2) return stream_rows<P, R / 2>(panel, q, t, n, out);
+    constexpr int kFewer = kIsCommon<P> ? R / 2 : 1;
+    if (n <= kFewer) return stream_rows<P, kFewer>(panel, q, t, n, out);
   }
   constexpr int kVectors = R == 1 ? static_cast<int>(kPanelRows) / kLanes : 1;
   for (int lane = 0; lane < kPanelRows; lane += kVectors * kLanes)
@@ -231,10 +232,10 @@ inline void stream_panel(const PanelProblem& p, const PanelRef& panel, const Qua
                          float* out) {
   const Quantised& q = x[width_index(panel.segment->shape.group_cols)];
   const int64_t n_rows = p.problem.n_rows;
-  with_format(panel.segment->format, [&](auto format) {
+  with_integers(panel.segment->format, [&](auto format) {
     using P = decltype(format);
-    for (int64_t t = 0; t < n_rows; t += kInt8BlockRows)
-      stream_rows<P>(panel, q, t, n_rows - t, out);
+    constexpr int kRows = kIsCommon<P> ? kInt8BlockRows : 4;
+    for (int64_t t = 0; t < n_rows; t += kRows) stream_rows<P, kRows>(panel, q, t, n_rows - t, out);
   });
 }
 
@@ -343,7 +344,7 @@ inline void tile_rows(const TileOperands& o, const Quantised& q, int64_t t, int6
   for (int64_t g = 0; g < n_groups; ++g) {
     I dots0[R], dots1[R];
     unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
-      dots0[r.value] = dots1[r.value] = first_dot<P>(neg_sums + rows.meta[r.value]);
+      dots0[r.value] = dots1[r.value] = first_dot<P, P::kIsWide>(neg_sums + rows.meta[r.value]);
     });
     tile_dots<P, R>(w0, w1, x, rows.code, dots0, dots1);
     const F s0 = load(o.scales0 + g * kPanelRows), s1 = load(o.scales1 + g * kPanelRows);
@@ -376,7 +377,7 @@ inline void tile_rows(const TileOperands& o, const Quantised& q, int64_t t, int6
 template <typename P>
 inline void tile_block(const TileOperands& o, const Quantised& q, int64_t t, int64_t n,
                        int64_t group, int64_t n_groups) {
-  if constexpr (kTileRows8 == 6) {
+  if constexpr (kTileRows8 == 6 && P::kIsCommon) {
     if (n <= 2) return tile_rows<P, 2>(o, q, t, n, group, n_groups);
     if (n <= 4) return tile_rows<P, 4>(o, q, t, n, group, n_groups);
   }
@@ -409,7 +410,7 @@ inline void tile_slice(const Slice* slices, Kept kept, const Quantised& q, int64
                             slices[b].lows + lb,
                             (kept[a] ? totals : waste) + v * kLanes,
                             (kept[b] ? totals : waste) + (v + 1) * kLanes};
-    tile_block<P>(o, q, t, height, col / P::kGroup, n_cols / P::kGroup);
+    tile_block<TileFormatOf<P>>(o, q, t, height, col / P::kGroup, n_cols / P::kGroup);
   }
 }
 
@@ -512,7 +513,7 @@ inline void tile_item(const PanelProblem& p, Range pairs, const Quantised* x, Ra
       const auto multiply = [&](const PanelRef& left, const PanelRef& right, Kept kept) {
         const PanelRef two[2] = {left, right};
         const Quantised& q = x[width_index(left.segment->shape.group_cols)];
-        with_format(left.segment->format, [&](auto format) {
+        with_integers(left.segment->format, [&](auto format) {
           tile_pair<decltype(format)>(p, pair, two, kept, step, q, rows, ahead, totals, scratch);
         });
       };

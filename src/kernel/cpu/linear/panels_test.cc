@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/case_sample_fixture.h"
 #include "kernel/cpu/linear/linear.h"
 #include "kernel/cpu/linear/panels.h"
@@ -22,11 +24,16 @@ const FormatId kFormats[] = {
     FormatId::kGgufQ2K,   FormatId::kGgufQ3K,    FormatId::kGgufIq4Nl,  FormatId::kGgufIq4Xs,
     FormatId::kMxfp4,     FormatId::kQ4G32Bf16,  FormatId::kQ4G128Bf16, FormatId::kU4G32Bf16,
     FormatId::kU4G64Fp16, FormatId::kU4G128Fp16, FormatId::kI8G32Bf16,  FormatId::kU8G32Fp16,
-    FormatId::kI8RowFp32};
+    FormatId::kI8RowFp32, FormatId::kNvfp4Rows};
+// Read by the kernel for binary32 activations alone, and not by it.
+const FormatId kFp8Formats[] = {FormatId::kFp8RowBf16, FormatId::kFp8RowFp16, FormatId::kFp8G32,
+                                FormatId::kFp8G128, FormatId::kMxfp8};
 
 // Columns that share a scale of x̂.
 int64_t group_of(FormatId id) {
   switch (id) {
+    case FormatId::kNvfp4Rows:
+      return 16;
     case FormatId::kQ4G128Bf16:
     case FormatId::kU4G64Fp16:
     case FormatId::kU4G128Fp16:
@@ -77,23 +84,36 @@ bool takes_minimum_off(FormatId id) {
   return id == FormatId::kGgufQ2K || id == FormatId::kGgufQ4K || id == FormatId::kGgufQ5K;
 }
 
-// Scale words of about 2^-6 in the last plane of a row_blocks_v1 object, the rest random.
+// Scale words of about 2^-6 where a row_blocks_v1 object has them, and divisors of rows about 1.
 void set_scales(const codec::Format& f, codec::Geometry g, std::vector<std::byte>& object,
                 std::mt19937& random) {
   const codec::Planes planes = f.planes(g);
-  std::byte* at = object.data() + planes.plane[planes.count - 1].offset;
+  const bool has_divisors = f.id == FormatId::kNvfp4Rows;
+  std::byte* at = object.data() + planes.plane[planes.count - (has_divisors ? 2 : 1)].offset;
   std::byte* end = object.data() + object.size();
-  const bool is_fp32 = f.name.ends_with("_fp32"), is_bf16 = f.name.ends_with("_bf16");
-  for (; at != end; at += is_fp32 ? 4 : f.id == FormatId::kMxfp4 ? 1 : 2) {
+  if (has_divisors) {
+    std::byte* divisors = object.data() + planes.plane[planes.count - 1].offset;
+    for (std::byte* d = divisors; d != end; d += 4)
+      store_le(d, static_cast<uint32_t>(0x3f800000u + (random() & 0x7fffff)));
+    end = divisors;
+  }
+  while (at != end) {
     const auto bits = static_cast<uint32_t>(random() & 0x7f);
-    if (f.id == FormatId::kMxfp4)
-      *at = static_cast<std::byte>(119 + bits % 4);
-    else if (is_fp32)
+    if (f.name.ends_with("_fp32")) {
       store_le(at, 0x3c800000u + (bits << 16));
-    else
-      store_le(at, static_cast<uint16_t>((is_bf16 ? 0x3c80 : 0x2400) + bits));
+      at += 4;
+    } else if (f.name.ends_with("_bf16") || f.name.ends_with("_fp16")) {
+      store_le(at, static_cast<uint16_t>((f.name.ends_with("_bf16") ? 0x3c80 : 0x2400) + bits));
+      at += 2;
+    } else if (has_divisors) {
+      *at++ = static_cast<std::byte>(8 + bits % 8);  // E4M3: 2^-6 …
+    } else {
+      *at++ = static_cast<std::byte>(119 + bits % 4);  // E8M0
+    }
   }
 }
+
+bool is_fp8(FormatId id) { return std::ranges::find(kFp8Formats, id) != std::end(kFp8Formats); }
 
 // Random legal stored bytes, scales about 2^-6.
 std::vector<std::byte> random_object(const codec::Format& f, codec::Geometry g,
@@ -110,8 +130,21 @@ std::vector<std::byte> random_object(const codec::Format& f, codec::Geometry g,
     f.encode(values.data(), g.rows, g, dst);
     return object;
   }
+  if (f.layout == codec::LayoutId::kRowScale || f.layout == codec::LayoutId::kRowInterleaved) {
+    std::normal_distribution<float> normal(0.0f, 0.05f);
+    std::vector<float> values(g.rows * g.cols);
+    for (float& value : values) value = normal(random);
+    const codec::Planes planes = f.planes(g);
+    std::byte* dst[codec::kMaxPlanes] = {};
+    for (int i = 0; i < planes.count; ++i) dst[i] = object.data() + planes.plane[i].offset;
+    f.encode(values.data(), g.rows, g, dst);
+    return object;
+  }
   for (std::byte& b : object) b = static_cast<std::byte>(random());
   if (f.layout == codec::LayoutId::kRowBlocks) {
+    if (is_fp8(f.id))
+      for (std::byte& code : object)
+        if ((code & std::byte{0x7f}) == std::byte{0x7f}) code = std::byte{0x3f};  // no NaN
     set_scales(f, g, object, random);
     return object;
   }
@@ -494,7 +527,9 @@ TEST(LinearPanels, DoWhatStandsBeforeAndBehindTheProduct) {
 // The same weights with binary32 activations: sums of K/2 products each, two roundings a step where
 // nothing is fused, their sum, bias, residual and the oracle's own.
 TEST(LinearPanelFloats, MatchTheOracleAndKeepBitsAtEveryLevelRowCountAndTeam) {
-  for (const FormatId id : kFormats) {
+  std::vector<FormatId> formats(std::begin(kFormats), std::end(kFormats));
+  formats.insert(formats.end(), std::begin(kFp8Formats), std::end(kFp8Formats));
+  for (const FormatId id : formats) {
     SCOPED_TRACE(codec::format(id).name);
     std::mt19937 random(kSeed);
     const int64_t cols = (600 + block_of(id) - 1) / block_of(id) * block_of(id);
