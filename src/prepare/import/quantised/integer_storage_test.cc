@@ -395,7 +395,7 @@ TEST(IntegerCheckpoints, OfGptqAndAwqAreRefusedWithTheNameOfWhatIsWrong) {
        with_key("checkpoint_format", "marlin"),
        Code::kSupport,
        {"checkpoint_format", "marlin"}},
-      {gptq, with_key("group_size", 64), Code::kBinding, {"qzeros", "[4, 16]", "[2, 16]"}},
+      {gptq, with_key("group_size", 64), Code::kBinding, {"qzeros", "[4, 32]", "[2, 32]"}},
       {gptq,
        with_key("dynamic", Json::object({{"x", Json::object({})}})),
        Code::kSupport,
