@@ -124,6 +124,37 @@ TEST_F(Pages, GoBackWhenTheSequenceEnds) {
   EXPECT_EQ(rows.used(), 0u);
 }
 
+TEST_F(Pages, ASequenceReturnsToItsMark) {
+  const package::Rank r = rank();
+  BlockPool rows(*backend_, r.row.bytes, 1), pages(*backend_, r.page.bytes, 8);
+  for (const uint32_t begin : {0u, 5u, 128u, 300u, 383u}) {
+    SequenceMemory memory(r, rows, pages);
+    const auto write = [&](uint32_t n, uint32_t shift) {
+      const uint32_t at = memory.computed();
+      memory.prepare_rows(n);
+      for (uint32_t t = at; t < at + n; ++t)
+        memory.page_table()[t / kTokens][t % kTokens] = word(t + shift);
+      std::memset(memory.row(), static_cast<int>(at + n + shift), 64);
+      memory.commit_rows(n);
+    };
+    if (begin > 0) write(begin, 0);
+    const auto mark = memory.mark();
+    const std::byte state = memory.row()[0];
+    const uint32_t used = pages.used();
+    for (const uint32_t more : {1u, 200u, 1u}) {
+      write(more, 1000);
+      memory.return_to(mark);
+      EXPECT_EQ(memory.computed(), begin);
+      EXPECT_EQ(pages.used(), used);
+      EXPECT_EQ(memory.row()[0], state);
+      EXPECT_EQ(memory.row()[63], state);
+    }
+    write(1, 0);
+    for (uint32_t t = 0; t <= begin; ++t)
+      ASSERT_EQ(memory.page_table()[t / kTokens][t % kTokens], word(t)) << t << " of " << begin;
+  }
+}
+
 TEST_F(Pages, ANewSequenceFindsAClearedStateInAReusedRow) {
   const package::Rank r = rank();
   BlockPool rows(*backend_, r.row.bytes, 1), pages(*backend_, r.page.bytes, 1);

@@ -73,4 +73,16 @@ void SequenceMemory::share_page(uint32_t index, std::byte* page) {
   owned_[index] = table_[index] = page;
 }
 
+SequenceMemory::Mark SequenceMemory::mark() const {
+  return {computed_, std::vector<std::byte>(row_, row_ + (row_ ? rank_->row.bytes : 0))};
+}
+
+void SequenceMemory::return_to(const Mark& mark) {
+  FLARE_ASSERT(mark.computed <= computed_);
+  std::ranges::copy(mark.row, row_);
+  computed_ = mark.computed;
+  const size_t n_full = rank_->page.bytes == 0 ? 0 : computed_ / rank_->page.tokens;
+  for (; owned_.size() > n_full; owned_.pop_back()) pages_->release(owned_.back());
+}
+
 }  // namespace flare::runtime

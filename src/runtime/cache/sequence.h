@@ -42,6 +42,16 @@ class SequenceMemory {
   // The step has run: those rows are stored now.
   void commit_rows(uint32_t n_rows) { computed_ += n_rows; }
 
+  // What brings the sequence back to where it stands now. Full pages never change, so the row and
+  // the frontier are all.
+  struct Mark {
+    uint32_t computed = 0;
+    std::vector<std::byte> row;
+  };
+  Mark mark() const;
+  // Forgets the rows committed since `mark` was taken of this sequence, and gives their pages back.
+  void return_to(const Mark& mark);
+
  private:
   const package::Rank* rank_;
   BlockPool* rows_;
