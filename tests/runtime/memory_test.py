@@ -28,7 +28,7 @@ except ImportError as error:
 
 MIB = 1 << 20
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-CONTEXT = 640
+CONTEXT = 1536  # prompts are read in pieces that double: up to the longest, which takes all scratch memory
 BOUND = 0.03
 
 
