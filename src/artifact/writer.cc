@@ -9,6 +9,7 @@
 #include "artifact/framing.h"
 #include "artifact/reader.h"
 #include "base/checked.h"
+#include "base/file_stamps.h"
 
 namespace flare::artifact {
 namespace {
@@ -282,6 +283,16 @@ Writer::Writer(const std::filesystem::path& target, Directory directory,
 }
 Writer::Writer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Writer::~Writer() = default;
+Writer::Writer(Writer&&) noexcept = default;
+
+Writer Writer::whole_payload(const std::filesystem::path& target, Directory directory,
+                             uint64_t payload_bytes, const WriteOptions& options) {
+  directory.files = {{.path = "", .payload_bytes = payload_bytes}};
+  check_directory(directory, target.string(), target.filename().string());
+  return Writer(std::make_unique<Impl>(target, std::move(directory), options,
+                                       std::vector<Interval>{{.begin = 0, .end = payload_bytes}},
+                                       payload_bytes));
+}
 
 const Directory& Writer::directory() const { return impl_->directory; }
 void Writer::write(uint64_t logical_offset, Bytes bytes) { impl_->write(logical_offset, bytes); }
@@ -293,10 +304,9 @@ void reshard(const std::filesystem::path& source, const std::filesystem::path& t
   const Reader reader = Reader::open(source);
   reader.open_all_parts();
   const uint64_t payload_bytes = reader.directory().payload_bytes();
-  // The payload is one interval: gaps and unreferenced bytes stay what they are.
-  Writer writer(std::make_unique<Writer::Impl>(
-      target, reader.directory(), options,
-      std::vector<Interval>{{.begin = 0, .end = payload_bytes}}, payload_bytes));
+  Writer writer = Writer::whole_payload(target, reader.directory(), payload_bytes, options);
+  FileStamps stamps;
+  for (size_t i = 0; i < reader.directory().files.size(); ++i) stamps.add(reader.file_path(i));
   std::vector<std::byte> buffer;
   for (uint64_t at = 0; at < payload_bytes; at += buffer.size()) {
     buffer.resize(std::min(kChunkBytes, payload_bytes - at));
@@ -304,6 +314,7 @@ void reshard(const std::filesystem::path& source, const std::filesystem::path& t
     writer.write(at, buffer);
     if (on_progress) on_progress(buffer.size());
   }
+  stamps.check();
   writer.finish();
 }
 

@@ -49,6 +49,11 @@ class Writer {
   // those of check_directory.
   Writer(const std::filesystem::path& target, Directory directory, const WriteOptions& options);
   ~Writer();
+  Writer(Writer&&) noexcept;
+  // The same for a payload that is copied as a whole: every byte is written, gaps between objects
+  // and behind the last one too. Offsets of `directory` stay.
+  static Writer whole_payload(const std::filesystem::path& target, Directory directory,
+                              uint64_t payload_bytes, const WriteOptions& options);
 
   const Directory& directory() const;
   // Writes logical payload bytes, in any order, crossing files as needed. kWrite when outside every
@@ -62,8 +67,6 @@ class Writer {
   void finish();
 
  private:
-  friend void reshard(const std::filesystem::path&, const std::filesystem::path&,
-                      const WriteOptions&, const std::function<void(uint64_t)>&);
   struct Impl;
   explicit Writer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

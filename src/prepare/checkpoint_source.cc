@@ -5,10 +5,12 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "codec/nvfp4.h"
 #include "prepare/import/gguf_vocabulary.h"
 #include "prepare/import/import.h"
 #include "prepare/import/tensor_pool.h"
 #include "prepare/recipe/encode.h"
+#include "prepare/recipe/encode_nvfp4.h"
 
 namespace flare::prepare {
 namespace {
@@ -138,19 +140,36 @@ void CheckpointSource::fill(Encoded& encoded) {
   const codec::Format& format = codec::format(encoded.entry->choice.format);
   const codec::Geometry geometry = geometry_of(parameter);
   const codec::Planes planes = format.planes(geometry);  // the gaps between them stay zero
-  constexpr uint64_t kBlockValues = uint64_t{1} << 21;
-  const uint64_t step = row_step(format);
-  const uint64_t block =
-      std::max<uint64_t>(1, kBlockValues / std::max<uint64_t>(1, geometry.cols) / step) * step;
-  for (uint64_t row = 0; row < geometry.rows; row += block) {
-    const uint64_t end = std::min(row + block, geometry.rows);
-    PlaneRows rows;
-    for (int p = 0; p < planes.count; ++p)
-      rows.plane[p] =
-          encoded.memory.data() + planes.plane[p].offset + row * planes.plane[p].row_bytes;
-    encode_rows(parameter, format, row, end - row, rows, team_,
-                {.encoder = encoded.entry->choice.encoder});
-    release_rows(checkpoint_, parameter, row, end);
+  const auto for_blocks = [&](auto&& body) {
+    constexpr uint64_t kBlockValues = uint64_t{1} << 21;
+    const uint64_t step = row_step(format);
+    const uint64_t block =
+        std::max<uint64_t>(1, kBlockValues / std::max<uint64_t>(1, geometry.cols) / step) * step;
+    for (uint64_t row = 0; row < geometry.rows; row += block) {
+      const uint64_t end = std::min(row + block, geometry.rows);
+      body(row, end - row);
+      release_rows(checkpoint_, parameter, row, end);
+    }
+  };
+  if (format.id == codec::FormatId::kNvfp4 && !copies_words(parameter, format)) {
+    float largest = 0;
+    for_blocks([&](uint64_t row, uint64_t n) {
+      largest = std::max(largest, largest_magnitude(parameter, row, n, team_));
+    });
+    const float divisor = codec::nvfp4_divisor(largest);
+    for_blocks([&](uint64_t row, uint64_t n) {
+      encode_nvfp4_rows(parameter, row, n, divisor, geometry, row, encoded.memory.data(), team_);
+    });
+    codec::nvfp4_set_divisors(geometry, &divisor, encoded.memory.data());
+  } else {
+    for_blocks([&](uint64_t row, uint64_t n) {
+      PlaneRows rows;
+      for (int p = 0; p < planes.count; ++p)
+        rows.plane[p] =
+            encoded.memory.data() + planes.plane[p].offset + row * planes.plane[p].row_bytes;
+      encode_rows(parameter, format, row, n, rows, team_,
+                  {.encoder = encoded.entry->choice.encoder});
+    });
   }
   const std::vector<std::byte> tail = tail_of(parameter, format);
   std::ranges::copy(tail, encoded.memory.data() + planes.total_bytes - tail.size());

@@ -68,12 +68,15 @@ class Reader {
 }  // namespace
 
 std::vector<TomlSetting> read_toml(const std::filesystem::path& path) {
-  const std::string text = read_text_file(path, kMaxBytes);
-  Reader reader(path.string());
+  return parse_toml(read_text_file(path, kMaxBytes), path.string());
+}
+
+std::vector<TomlSetting> parse_toml(std::string_view text, const std::string& name) {
+  Reader reader(name);
   try {
-    reader.read(toml::parse(std::string_view(text), path.string()), {});
+    reader.read(toml::parse(text, name), {});
   } catch (const toml::parse_error& failure) {
-    throw Error(Code::kUsage, "{}:{}: {}", path.string(), failure.source().begin.line,
+    throw Error(Code::kUsage, "{}:{}: {}", name, failure.source().begin.line,
                 failure.description());
   }
   std::ranges::stable_sort(reader.settings, {}, &TomlSetting::line);

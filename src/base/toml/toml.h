@@ -24,5 +24,7 @@ struct TomlSetting {
 // numbers, truth values and lists of these. Errors: kNotFound; kUsage naming file and line (syntax,
 // a date, a list of lists).
 std::vector<TomlSetting> read_toml(const std::filesystem::path& path);
+// The same from text; `name` stands for the file in messages.
+std::vector<TomlSetting> parse_toml(std::string_view text, const std::string& name);
 
 }  // namespace flare

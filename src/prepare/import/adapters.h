@@ -22,4 +22,8 @@ void import_gpt_oss(std::string_view architecture, const Json& config, const std
 void import_qwen3_5(std::string_view architecture, const Json& config, const std::string& where,
                     TensorPool& tensors, ImportedModel& model);
 
+// Component vision of the Qwen3.5 family (§15.4), for a text model of this width.
+void import_qwen3_5_vision(const Json& config, const std::string& where, uint64_t hidden,
+                           TensorPool& tensors, ImportedModel& model);
+
 }  // namespace flare::prepare

@@ -50,6 +50,15 @@ ImportedParameter& ComponentBuilder::row_projection(std::string name, std::strin
   return parameter;
 }
 
+ImportedParameter& ComponentBuilder::part_of_vector(std::string name, std::string_view source,
+                                                    uint64_t length, uint64_t begin, uint64_t n) {
+  FLARE_ASSERT(n != 0 && begin % n == 0);
+  const checkpoint::Tensor& tensor = tensors_.take(source, {length});
+  ImportedParameter& parameter = add(std::move(name), {n});
+  parameter.pieces.push_back({&tensor, begin / n, begin / n + 1});  // rows of n
+  return parameter;
+}
+
 void ComponentBuilder::packing_group(std::string_view prefix,
                                      std::initializer_list<std::string_view> members) {
   std::vector<std::string>& group = component_.packing.emplace_back();

@@ -32,6 +32,9 @@ class ComponentBuilder {
   ImportedParameter& row_projection(std::string name, std::string input, std::string_view source,
                                     uint64_t source_rows, uint64_t in,
                                     const std::vector<Rows>& rows);
+  // Elements [begin, begin+n) of a source vector of `length`, a multiple of n away from its start.
+  ImportedParameter& part_of_vector(std::string name, std::string_view source, uint64_t length,
+                                    uint64_t begin, uint64_t n);
   void packing_group(std::string_view prefix, std::initializer_list<std::string_view> members);
   // The second half of a layer: post_attention_norm, mlp/gate, mlp/up, mlp/down. `layer` and
   // `source` are what their names begin with here and in the checkpoint.

@@ -60,6 +60,9 @@ class EncodedSource {
   virtual void copy_rows(codec::FormatId format, uint64_t row, uint64_t n_rows,
                          const PlaneRows& dst) const = 0;
 
+  // Gives back the pages of these rows, which were read; false: whoever knows the tensors does.
+  virtual bool release_rows(uint64_t /*row*/, uint64_t /*n_rows*/) const { return false; }
+
  private:
   EncodedFacts facts_;
 };

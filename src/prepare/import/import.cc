@@ -69,7 +69,8 @@ const ImportedComponent* ImportedModel::find(std::string_view id) const {
   return nullptr;
 }
 
-ImportedModel import_checkpoint(const checkpoint::Checkpoint& checkpoint) {
+ImportedModel import_checkpoint(const checkpoint::Checkpoint& checkpoint,
+                                const std::vector<std::string>& components) {
   if (checkpoint.gguf() != nullptr) return import_gguf(checkpoint);
   const std::string where = (checkpoint.folder() / "config.json").string();
   const Json& config = checkpoint.config();
@@ -81,7 +82,7 @@ ImportedModel import_checkpoint(const checkpoint::Checkpoint& checkpoint) {
   const std::string name = architecture_name(config, where);
   const Architecture& architecture = find_architecture(name, where);
   const std::unique_ptr<Quantisation> quantisation = read_quantisation(checkpoint);
-  TensorPool tensors(checkpoint, quantisation.get());
+  TensorPool tensors(checkpoint, quantisation.get(), components);
   ImportedModel model;
   architecture.import(name, config, where, tensors, model);
   tensors.skip_unused(model.notes);

@@ -1,6 +1,9 @@
 // Import of a checkpoint: architecture look-up, normalised config, validated parameters.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "prepare/import/imported_model.h"
 
 namespace flare::prepare {
@@ -9,6 +12,9 @@ namespace flare::prepare {
 // Every shape is checked, every tensor is accounted for. Errors: kNotFound (no config.json),
 // kSupport (architecture or feature that nothing here knows), kBinding (config values and keys,
 // missing, misshapen and left-over tensors).
-ImportedModel import_checkpoint(const checkpoint::Checkpoint& checkpoint);
+// Components other than text that are not named, or that the architecture's adapter cannot import,
+// are listed as skipped.
+ImportedModel import_checkpoint(const checkpoint::Checkpoint& checkpoint,
+                                const std::vector<std::string>& components = {"text"});
 
 }  // namespace flare::prepare

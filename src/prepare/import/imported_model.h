@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json/json.h"
@@ -68,6 +70,9 @@ struct ImportedParameter {
 
 struct ImportedComponent {
   std::string id;
+  std::string target;  // component that this one extends, or empty
+  // Of text where it has one (§11.2): domain, and rows of an indexed one.
+  std::optional<std::pair<std::string, std::optional<uint64_t>>> proposal;
   Json config;                                    // normalised, §15.2 and §15.8
   std::vector<ImportedParameter> parameters;      // registry order
   std::vector<std::vector<std::string>> packing;  // candidate groups, first compatible wins

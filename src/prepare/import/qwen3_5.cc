@@ -1,5 +1,5 @@
-// Qwen3.5 family, dense text model: gated attention and Gated DeltaNet
-// (spec/models/qwen3_5.md §1, §2; spec/artifact.md §15.2, §15.3).
+// Qwen3.5 family: the dense text model with gated attention and Gated DeltaNet, its draft layer and
+// its vision tower (spec/models/qwen3_5.md; spec/artifact.md §15.2 to §15.4).
 #include <algorithm>
 #include <array>
 
@@ -65,7 +65,7 @@ Sizes read_sizes(ConfigReader& config, const TensorPool& tensors) {
   s.positions = config.count("max_position_embeddings");
   s.intermediate = config.count("intermediate_size");
   s.types = read_layer_types(config, s.layers);
-  if (s.any(kFull)) {
+  if (s.any(kFull) || tensors.wants("mtp")) {
     s.heads = config.count("num_attention_heads");
     s.kv_heads = config.count("num_key_value_heads");
     s.head_dim = config.count_or("head_dim", 256);
@@ -237,6 +237,27 @@ bool read_outer(const Json& json, const std::string& where) {
   return tie_flag;
 }
 
+// One layer of full attention behind a projection of embedding and hidden state; its head is
+// text's.
+void import_mtp(TensorPool& tensors, const Sizes& s, ImportedModel& model) {
+  for (ImportedParameter& parameter : model.components.front().parameters)
+    if (parameter.kind == ParameterKind::kHead) parameter.inputs.emplace_back("mtp/final_hidden");
+  ImportedComponent& mtp = model.components.emplace_back();
+  mtp.id = "mtp";
+  mtp.target = "text";
+  mtp.config = Json::object({{"architectures", Json::array({"Qwen3_5MTP"})}});
+  ComponentBuilder build(tensors, mtp);
+  build.projection("mtp/input_projection", "mtp/stem_input", "mtp.fc.weight", s.hidden,
+                   checked_mul(2, s.hidden, "mtp width"));
+  build.plain("mtp/embedding_norm", "mtp.pre_fc_norm_embedding.weight", {s.hidden});
+  build.plain("mtp/hidden_norm", "mtp.pre_fc_norm_hidden.weight", {s.hidden});
+  build.plain("mtp/final_norm", "mtp.norm.weight", {s.hidden});
+  const std::string b = "mtp/layers/0/", hf = "mtp.layers.0.";
+  build.plain(b + "input_norm", hf + "input_layernorm.weight", {s.hidden});
+  add_full_attention(build, s, b, hf + "self_attn.");
+  build.norm_and_mlp(b, hf, s.hidden, s.intermediate);
+}
+
 }  // namespace
 
 void import_qwen3_5(std::string_view, const Json& json, const std::string& where,
@@ -269,7 +290,11 @@ void import_qwen3_5(std::string_view, const Json& json, const std::string& where
       build.embedding_head_norm(prefix, s.vocabulary, s.hidden, tie_flag, model.notes);
   text.config = normalised(s, tied, eps, std::move(rope));
   for (uint64_t i = 0; i < s.layers; ++i) add_layer(build, s, prefix, i);
+  if (tensors.wants("mtp") && tensors.has("mtp.fc.weight")) import_mtp(tensors, s, model);
   tensors.skip_component("mtp", "mtp.", model.skipped);
+  const Json* vision = json.find("vision_config");
+  if (tensors.wants("vision") && vision != nullptr && vision->is_object())
+    import_qwen3_5_vision(*vision, where + ": vision_config", s.hidden, tensors, model);
   for (std::string_view visual : {"model.visual.", "visual."})
     tensors.skip_component("vision", visual, model.skipped);
   tensors.skip_derived(".rotary_emb.inv_freq");

@@ -36,8 +36,16 @@ std::string shape_text(const codec::Shape& shape) {
   return out + "]";
 }
 
-TensorPool::TensorPool(const checkpoint::Checkpoint& checkpoint, const Quantisation* quantisation)
-    : checkpoint_(checkpoint), quantisation_(quantisation), taken_(checkpoint.tensors().size()) {}
+TensorPool::TensorPool(const checkpoint::Checkpoint& checkpoint, const Quantisation* quantisation,
+                       std::vector<std::string> components)
+    : checkpoint_(checkpoint),
+      quantisation_(quantisation),
+      components_(std::move(components)),
+      taken_(checkpoint.tensors().size()) {}
+
+bool TensorPool::wants(std::string_view component) const {
+  return std::ranges::find(components_, component) != components_.end();
+}
 
 std::string TensorPool::stored_name(std::string_view name) const {
   return checkpoint_.gguf() != nullptr ? gguf_tensor_name(name, checkpoint_) : std::string(name);

@@ -20,12 +20,15 @@ namespace flare::prepare {
 // types without a codec.
 class TensorPool {
  public:
-  // `quantisation` may be null: every weight is a plain tensor.
+  // `quantisation` may be null: every weight is a plain tensor. `components`: what is to be
+  // imported where the adapter knows it.
   explicit TensorPool(const checkpoint::Checkpoint& checkpoint,
-                      const Quantisation* quantisation = nullptr);
+                      const Quantisation* quantisation = nullptr,
+                      std::vector<std::string> components = {"text"});
 
   const checkpoint::Checkpoint& checkpoint() const { return checkpoint_; }
   size_t size() const { return taken_.size(); }
+  bool wants(std::string_view component) const;
   // A tensor of that name, or a weight of that name in a quantised form.
   bool has(std::string_view name) const;
   // The tensor of that name, which must have exactly this shape and hold real numbers. May be taken
@@ -65,6 +68,7 @@ class TensorPool {
   void check_shape(const checkpoint::Tensor& tensor, const std::vector<codec::Shape>& shapes) const;
   const checkpoint::Checkpoint& checkpoint_;
   const Quantisation* quantisation_;
+  std::vector<std::string> components_;
   std::vector<bool> taken_;
   std::map<std::string, std::shared_ptr<const EncodedSource>, std::less<>> encoded_;  // by name
   std::map<std::string_view, uint64_t> unused_;  // tensors by what they hold

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "artifact/writer.h"
@@ -18,6 +19,9 @@ namespace flare::prepare {
 struct BuildOptions {
   std::string recipe = "bf16";
   std::vector<std::string> components = {"text"};
+  std::filesystem::path overrides;  // rules of the user (rule.h); empty: none
+  // Checkpoints that rules name as `source`.
+  std::vector<std::pair<std::string, std::filesystem::path>> sources;
   std::string name;  // metadata.name; empty: the source's own
   std::optional<uint64_t> max_file_bytes;
   std::optional<artifact::ArtifactId> artifact_id;  // random otherwise
@@ -45,6 +49,19 @@ struct EncodingError {
   double before = 0, after = 0;
 };
 
+// Objects of one format that hold the same parameters of different layers.
+struct GroupTotal {
+  std::string parameters;  // "text/layers/*/mlp/{gate,up}"
+  std::string format;
+  std::string encoder;
+  uint64_t objects = 0;
+  uint64_t weights = 0;
+  uint64_t bytes = 0;
+  double bits_per_weight() const {
+    return weights == 0 ? 0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(weights);
+  }
+};
+
 // What a person wants to know about a conversion.
 struct BuildReport {
   std::string name;
@@ -57,6 +74,7 @@ struct BuildReport {
   uint64_t payload_bytes = 0;
   std::vector<FormatTotal> formats;    // largest first
   std::vector<EncodingError> errors;   // of parameters whose scales were searched for, stored order
+  std::vector<GroupTotal> groups;      // in the order of the file
   std::vector<std::string> resources;  // roles
   std::vector<SkippedComponent> skipped;
   std::vector<std::string> notes;
@@ -73,5 +91,11 @@ struct BuildReport {
 // calibration), those of read_calibration, kComponent, kValue.
 BuildReport build_artifact(const std::filesystem::path& source, const std::filesystem::path& target,
                            const BuildOptions& options);
+
+// The same from an artifact: numbers are decoded and encoded anew, words that already have the
+// wanted format are copied. An empty list of components means all of them. Errors: those of Reader
+// and import_artifact too.
+BuildReport quantize_artifact(const std::filesystem::path& source,
+                              const std::filesystem::path& target, const BuildOptions& options);
 
 }  // namespace flare::prepare

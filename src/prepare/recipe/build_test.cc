@@ -33,7 +33,8 @@ TEST(Plan, GivesTheSpecifiedDirectoryOfTheOneLayerExample) {
                          test::one_layer_qwen3_5_tensors());
   const auto checkpoint = checkpoint::Checkpoint::open(folder.path());
   const ImportedModel model = import_checkpoint(checkpoint);
-  ArtifactPlan plan = plan_artifact(model, find_recipe("direct"),
+  Chooser chooser(find_recipe("direct"));
+  ArtifactPlan plan = plan_artifact(model, chooser, {"text"},
                                     {{"tokenizer.json", std::string(9000001, 'x')},
                                      {"tokenizer_config.json", std::string(12345, 'x')},
                                      {"chat_template.jinja", std::string(4096, 'x')},
@@ -52,7 +53,8 @@ TEST(Plan, SharesOneObjectBetweenTiedEmbeddingAndHead) {
   test::write_checkpoint(folder.path(), test::tiny_llama_config(), test::tiny_llama_tensors());
   const auto checkpoint = checkpoint::Checkpoint::open(folder.path());
   const ImportedModel model = import_checkpoint(checkpoint);
-  const ArtifactPlan plan = plan_artifact(model, find_recipe("q4"), {});
+  Chooser chooser(find_recipe("q4"));
+  const ArtifactPlan plan = plan_artifact(model, chooser, {"text"}, {});
   const artifact::Binding* embedding = plan.directory.find_binding("text/token_embedding");
   const artifact::Binding* head = plan.directory.find_binding("text/output_head");
   ASSERT_NE(embedding, nullptr);
@@ -166,7 +168,7 @@ TEST(Build, RefusesUnknownRecipesAndComponents) {
         << error.message();
   }
   BuildOptions options = options_of("q4");
-  options.components = {"text", "mtp"};
+  options.components = {"text", "vision"};
   EXPECT_THROW(build_artifact(kNano, target, options), Error);
 }
 

@@ -347,6 +347,7 @@ void release_rows(const checkpoint::Checkpoint& checkpoint, const ImportedParame
                   uint64_t begin, uint64_t end) {
   if (parameter.transform == Transform::kTransposeTaps) return;  // rows are columns of the source
   for_each_run(parameter, begin, end - begin, [&](const Piece& piece, uint64_t first, uint64_t n) {
+    if (piece.encoded != nullptr && piece.encoded->release_rows(first, n)) return;
     // Whole rows of the codes are given back; where they have another shape, all at the end.
     const uint64_t rows = codec::geometry_of(piece.tensor->shape).rows;
     if (piece.encoded != nullptr && piece.encoded->facts().geometry.rows != rows) return;

@@ -16,15 +16,16 @@ std::string_view loss_of(codec::FormatId format) {
   return "";
 }
 
-std::string outcome(const Recipe& recipe, const ImportedComponent& component,
+std::string outcome(Chooser& chooser, const ImportedComponent& component,
                     const ImportedParameter& parameter) {
   const EncodedFacts& facts = parameter.pieces.front().encoded->facts();
-  const codec::Format& format = codec::format(choose_format(recipe, component, parameter).format);
+  const Decision decision = chooser.decide(component, parameter);
+  const codec::Format& format = codec::format(decision.choice.format);
   if (kept_format(parameter) == format.id)
     return fmt::format("{} are kept as {}{}", facts.scheme, format.name,
                        facts.rounded.empty() ? "" : ": " + facts.rounded);
   std::string why;
-  if (recipe.keep)
+  if (decision.stored)
     why = facts.formats.empty() ? facts.unkept
                                 : fmt::format("{} cannot hold their shape",
                                               codec::format(facts.formats.front()).name);
@@ -34,14 +35,14 @@ std::string outcome(const Recipe& recipe, const ImportedComponent& component,
 
 }  // namespace
 
-std::vector<std::string> encoded_notes(const ImportedModel& model, const Recipe& recipe) {
+std::vector<std::string> encoded_notes(const ImportedModel& model, Chooser& chooser) {
   std::vector<std::pair<std::string, uint64_t>> counts;
   for (const ImportedComponent& component : model.components)
     for (const ImportedParameter& parameter : component.parameters) {
       const auto& encoded = parameter.pieces.front().encoded;
       if (encoded == nullptr || encoded->facts().scheme.empty() || !parameter.tied_to.empty())
         continue;
-      const std::string text = outcome(recipe, component, parameter);
+      const std::string text = outcome(chooser, component, parameter);
       auto found = counts.begin();
       while (found != counts.end() && found->first != text) ++found;
       if (found == counts.end())

@@ -11,6 +11,6 @@
 namespace flare::prepare {
 
 // One line for every way of storage, outcome and reason, in the order of the parameters.
-std::vector<std::string> encoded_notes(const ImportedModel& model, const Recipe& recipe);
+std::vector<std::string> encoded_notes(const ImportedModel& model, Chooser& chooser);
 
 }  // namespace flare::prepare

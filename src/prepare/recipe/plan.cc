@@ -15,107 +15,245 @@ namespace {
 
 struct Placed {
   size_t parent;
-  uint64_t row_begin, row_end;
+  uint64_t begin, end;  // elements of the parent
 };
+
+std::string folder_of(const std::string& name) { return name.substr(0, name.rfind('/') + 1); }
+
+// Both are made of the same words of the same tensors.
+bool same_data(const ImportedParameter& a, const ImportedParameter& b) {
+  const auto same_piece = [](const Piece& x, const Piece& y) {
+    return x.tensor == y.tensor && x.row_begin == y.row_begin && x.row_end == y.row_end &&
+           x.encoded == y.encoded;
+  };
+  const auto same_columns = [](const Columns& x, const Columns& y) {
+    return x.begin == y.begin && x.end == y.end;
+  };
+  return a.shape == b.shape && a.transform == b.transform &&
+         std::ranges::equal(a.pieces, b.pieces, same_piece) &&
+         std::ranges::equal(a.columns, b.columns, same_columns);
+}
 
 class Planner {
  public:
-  Planner(const ImportedModel& model, const Recipe& recipe) : model_(model), recipe_(recipe) {}
+  Planner(const ImportedModel& model, Chooser& chooser, const std::vector<std::string>& components,
+          const NamedModels& sources)
+      : chooser_(chooser), sources_(sources) {
+    for (const ImportedComponent& component : model.components)
+      if (std::ranges::find(components, component.id) != components.end())
+        components_.push_back(&component);
+  }
 
-  ArtifactPlan plan(std::vector<TextResource> resources) {
+  ArtifactPlan plan(std::vector<Resource> resources) {
     plan_.resources = std::move(resources);
     add_resources();
-    for (const ImportedComponent& component : model_.components) choose_formats(component);
-    for (const ImportedComponent& component : model_.components)
-      for (const auto& group : component.packing) place_group(component, group);
-    for (const ImportedComponent& component : model_.components)
-      for (const ImportedParameter& parameter : component.parameters)
-        if (parameter.tied_to.empty() && !placed_.contains(parameter.name))
+    for (const ImportedComponent* component : components_) decide(*component);
+    chooser_.finish();
+    check_shares();
+    for (const Rule* rule : chooser_.groups()) place_explicit_groups(*rule);
+    for (const ImportedComponent* component : components_)
+      for (const auto& group : component->packing) place_packing_group(group);
+    for (const ImportedComponent* component : components_)
+      for (const ImportedParameter& parameter : component->parameters)
+        if (decision(parameter).share.empty() && !placed_.contains(parameter.name))
           place({&parameter}, stored_shape(parameter));
-    for (const ImportedComponent& component : model_.components)
-      for (const ImportedParameter& parameter : component.parameters) add_auxiliaries(parameter);
+    for (const ImportedComponent* component : components_)
+      for (const ImportedParameter& parameter : component->parameters) add_auxiliaries(parameter);
     artifact::place_objects(plan_.directory);
-    for (const ImportedComponent& component : model_.components) add_component(component);
+    for (const ImportedComponent* component : components_) add_component(*component);
     plan_.directory.index();
     return std::move(plan_);
   }
 
  private:
-  // Text is the only component with resources today.
+  static std::string id_of(const Resource& resource) {
+    return "resource/" + resource.component + "/" + resource.role;
+  }
+
   void add_resources() {
-    for (const TextResource& resource : plan_.resources)
+    for (const Resource& resource : plan_.resources)
       plan_.directory.objects.push_back({.kind = artifact::Object::Kind::kResource,
-                                         .id = "resource/text/" + resource.role,
+                                         .id = id_of(resource),
                                          .encoding = "raw_bytes_v1",
                                          .bytes = resource.bytes.size()});
   }
 
-  void choose_formats(const ImportedComponent& component) {
+  void decide(const ImportedComponent& component) {
     for (const ImportedParameter& parameter : component.parameters) {
-      choices_[parameter.name] = choose_format(recipe_, component, parameter);
-      if (!parameter.tied_to.empty()) shared_.insert(parameter.tied_to);
+      by_name_[parameter.name] = &parameter;
+      Decision& made = decisions_[parameter.name] = chooser_.decide(component, parameter);
+      if (!made.share.empty()) shared_.insert(made.share);
+      const codec::Format& format = codec::format(made.choice.format);
+      if (made.imported && made.share.empty() && !copies_words(data_of(parameter), format))
+        throw Error(Code::kUsage,
+                    "parameter '{}' is not {} in the source, import_encoded copies nothing else; "
+                    "expected a source that holds it, or a format that is encoded from numbers",
+                    parameter.name, format.name);
+    }
+  }
+
+  const Decision& decision(const ImportedParameter& parameter) const {
+    return decisions_.at(parameter.name);
+  }
+
+  // The parameter as its source has it.
+  const ImportedParameter& data_of(const ImportedParameter& parameter) const {
+    const std::string& name = decision(parameter).source;
+    if (name.empty()) return parameter;
+    const auto source = sources_.find(name);
+    if (source == sources_.end())
+      throw Error(Code::kUsage, "a rule takes '{}' from source {}, which is not given",
+                  parameter.name, quote(name))
+          .set_hint(fmt::format("add --source {}=PATH", name));
+    for (const ImportedComponent& component : source->second->components)
+      if (const ImportedParameter* found = component.find(parameter.name)) {
+        if (found->shape != parameter.shape)
+          throw Error(Code::kBinding,
+                      "source {}: parameter '{}' has another shape than the model's", quote(name),
+                      parameter.name);
+        return *found;
+      }
+    throw Error(Code::kBinding, "source {}: parameter '{}' is missing", quote(name),
+                parameter.name);
+  }
+
+  void check_shares() const {
+    for (const auto& [name, made] : decisions_) {
+      if (made.share.empty()) continue;
+      const ImportedParameter& parameter = *by_name_.at(name);
+      const auto owner = by_name_.find(made.share);
+      if (owner == by_name_.end() || owner->second == &parameter)
+        throw Error(Code::kUsage, "'{}' shares the object of {}, which is no other parameter", name,
+                    quote(made.share));
+      if (!decision(*owner->second).share.empty())
+        throw Error(Code::kUsage, "'{}' shares the object of '{}', which has none of its own", name,
+                    made.share);
+      if (parameter.tied_to != made.share && !same_data(parameter, *owner->second))
+        throw Error(Code::kUsage, "'{}' shares the object of '{}', which is other data", name,
+                    made.share);
     }
   }
 
   // A quantised parameter of another rank is stored as [product of leading dimensions, last].
   codec::Shape stored_shape(const ImportedParameter& parameter) const {
-    const codec::Format& format = codec::format(choices_.at(parameter.name).format);
+    const codec::Format& format = codec::format(decision(parameter).choice.format);
     if (!format.quantised || parameter.shape.size() == 2) return parameter.shape;
     const codec::Geometry geometry = geometry_of(parameter);
     return {geometry.rows, geometry.cols};
   }
 
-  void place_group(const ImportedComponent& component, const std::vector<std::string>& names) {
-    std::vector<const ImportedParameter*> members;
-    for (const std::string& name : names) {
-      const ImportedParameter* member = component.find(name);
-      if (member == nullptr || member->shape.size() != 2 || placed_.contains(name) ||
-          !member->tied_to.empty() || shared_.contains(name))
-        return;
-      members.push_back(member);
-    }
-    codec::Shape shape = {0, members.front()->shape[1]};
-    const codec::FormatId format = choices_.at(members.front()->name).format;
-    const auto divisor = [&](const ImportedParameter* member) {
-      return weight_divisor(*member, codec::format(format));
-    };
+  // Why these cannot be rows of one object; empty: they can.
+  std::string obstacle(const std::vector<const ImportedParameter*>& members) const {
+    const FormatChoice& first = decision(*members.front()).choice;
+    uint64_t rows = 0;
     for (const ImportedParameter* member : members) {
-      if (member->shape[1] != shape[1] || choices_.at(member->name).format != format ||
-          divisor(member) != divisor(members.front()))
-        return;
-      shape[0] = checked_add(shape[0], member->shape[0], "packed rows");
+      const Decision& made = decision(*member);
+      const bool is_vector = member->shape.size() == 1 && !codec::format(first.format).quantised;
+      if (member->shape.size() != members.front()->shape.size() ||
+          (member->shape.size() != 2 && !is_vector))
+        return fmt::format("'{}' is no matrix", member->name);
+      if (placed_.contains(member->name)) return fmt::format("'{}' has a place", member->name);
+      if (!made.share.empty() || shared_.contains(member->name))
+        return fmt::format("'{}' shares an object", member->name);
+      if (made.separate) return fmt::format("'{}' is separate", member->name);
+      if (!is_vector && member->shape[1] != members.front()->shape[1])
+        return fmt::format("'{}' has another width", member->name);
+      if (made.choice.format != first.format || made.choice.encoder != first.encoder)
+        return fmt::format("'{}' has another format or encoder", member->name);
+      const codec::Format& format = codec::format(first.format);
+      const ImportedParameter &one = data_of(*members.front()), &other = data_of(*member);
+      if (format.quantised && copies_words(one, format) != copies_words(other, format))
+        return fmt::format("only one of '{}' and '{}' is copied", members.front()->name,
+                           member->name);
+      if (weight_divisor(one, format) != weight_divisor(other, format))
+        return fmt::format("'{}' has another divisor", member->name);
+      rows = checked_add(rows, member->shape[0], "packed rows");
     }
+    return {};
+  }
+
+  void place_group(std::vector<const ImportedParameter*> members) {
+    codec::Shape shape = members.front()->shape;
+    shape[0] = 0;
+    for (const ImportedParameter* member : members) shape[0] += member->shape[0];
     place(std::move(members), std::move(shape));
   }
 
+  void place_packing_group(const std::vector<std::string>& names) {
+    std::vector<const ImportedParameter*> members;
+    for (const std::string& name : names) {
+      const auto member = by_name_.find(name);
+      if (member == by_name_.end()) return;
+      members.push_back(member->second);
+    }
+    if (obstacle(members).empty()) place_group(std::move(members));
+  }
+
+  // A group in each folder that has parameters which this rule, as the last with a group, selects.
+  // A recipe's group that cannot be formed is passed by; a user's is an error.
+  void place_explicit_groups(const Rule& rule) {
+    std::vector<std::string> folders;
+    for (const ImportedComponent* component : components_)
+      for (const ImportedParameter& parameter : component->parameters) {
+        const std::string folder = folder_of(parameter.name);
+        if (decision(parameter).group == &rule && (folders.empty() || folders.back() != folder))
+          folders.push_back(folder);
+      }
+    for (const std::string& folder : folders) {
+      std::vector<const ImportedParameter*> members;
+      std::string problem;
+      for (const std::string& last : rule.group) {
+        const auto found = by_name_.find(folder + last);
+        if (found == by_name_.end())
+          problem = fmt::format("'{}{}' does not exist", folder, last);
+        else if (decision(*found->second).group != &rule)
+          problem = fmt::format("'{}{}' is not selected by it", folder, last);
+        else
+          members.push_back(found->second);
+      }
+      if (problem.empty()) problem = obstacle(members);
+      if (problem.empty())
+        place_group(std::move(members));
+      else if (!rule.where.empty())
+        throw Error(Code::kUsage, "{}: the group in '{}' cannot be one object: {}", rule.where,
+                    folder, problem);
+    }
+  }
+
   void place(std::vector<const ImportedParameter*> members, codec::Shape shape) {
-    const codec::Format& format = codec::format(choices_.at(members.front()->name).format);
+    const FormatChoice& choice = decision(*members.front()).choice;
+    const codec::Format& format = codec::format(choice.format);
     ParentPlan parent{.object = plan_.directory.objects.size(),
                       .format = format.id,
                       .geometry = codec::geometry_of(shape)};
-    uint64_t row = 0;
+    uint64_t element = 0;
     for (const ImportedParameter* member : members) {
-      const uint64_t rows = geometry_of(*member).rows;
-      placed_[member->name] = {plan_.parents.size(), row, row + rows};
-      row += rows;
+      const uint64_t elements = codec::element_count(member->shape);
+      placed_[member->name] = {plan_.parents.size(), element, element + elements};
+      element += elements;
+      parent.members.push_back(&data_of(*member));
+      parent.encoders.push_back(decision(*member).choice.encoder);
+      parent.sources.push_back(decision(*member).source);
     }
     artifact::Object object{.id = fmt::format("weight/{:06}", plan_.parents.size()),
                             .format = std::string(format.name),
                             .layout = std::string(format.layout_name)};
-    object.bytes = codec::encoded_bytes(format, format.layout_name, shape, 1);
+    try {
+      object.bytes = codec::encoded_bytes(format, format.layout_name, shape, 1);
+    } catch (Error& error) {
+      error.add_context(fmt::format("parameter '{}'", members.front()->name));
+      throw;
+    }
     object.shape = std::move(shape);
-    for (const ImportedParameter* member : members)
-      parent.encoders.push_back(choices_.at(member->name).encoder);
-    parent.members = std::move(members);
     plan_.directory.objects.push_back(std::move(object));
     plan_.parents.push_back(std::move(parent));
   }
 
   // One object for all uses with the same columns, one for each use's divisor (§14.6).
   void add_auxiliaries(const ImportedParameter& parameter) {
-    const codec::Format& format = codec::format(choices_.at(parameter.name).format);
+    const codec::Format& format = codec::format(decision(parameter).choice.format);
     if (parameter.inputs.empty()) return;
-    if (std::vector<int32_t> words = input_columns(parameter, format); !words.empty()) {
+    if (std::vector<int32_t> words = input_columns(data_of(parameter), format); !words.empty()) {
       auto same = std::ranges::find(plan_.auxiliaries, words, &AuxiliaryPlan::words);
       const size_t object = same != plan_.auxiliaries.end()
                                 ? same->object
@@ -146,8 +284,9 @@ class Planner {
   // All uses of one parent get the least divisor of its members (§8.6).
   std::optional<float> parent_activation_divisor(const ImportedParameter& parameter,
                                                  const codec::Format& format) const {
-    const std::string& owner = parameter.tied_to.empty() ? parameter.name : parameter.tied_to;
-    std::optional<float> least = activation_divisor(parameter, format);
+    const std::string& share = decision(parameter).share;
+    const std::string& owner = share.empty() ? parameter.name : share;
+    std::optional<float> least = activation_divisor(data_of(parameter), format);
     if (!least) return least;
     for (const ImportedParameter* member : plan_.parents[placed_.at(owner).parent].members)
       if (const auto other = activation_divisor(*member, format)) least = std::min(*least, *other);
@@ -155,28 +294,31 @@ class Planner {
   }
 
   artifact::Binding binding_of(const ImportedParameter& parameter) const {
-    const std::string& owner = parameter.tied_to.empty() ? parameter.name : parameter.tied_to;
+    const std::string& share = decision(parameter).share;
+    const std::string& owner = share.empty() ? parameter.name : share;
     const Placed& placed = placed_.at(owner);
     const ParentPlan& parent = plan_.parents[placed.parent];
     const artifact::Object& object = plan_.directory.objects[parent.object];
     if (object.shape == parameter.shape) return {.object = object.id};
-    const uint64_t cols = parent.geometry.cols;
-    return {.parts = {{object.id, placed.row_begin * cols, placed.row_end * cols}}};
+    return {.parts = {{object.id, placed.begin, placed.end}}};
   }
 
   void add_component(const ImportedComponent& component) {
-    artifact::Component record{.config = component.config};
-    if (component.id == "text")
-      for (const TextResource& resource : plan_.resources)
-        record.resources.emplace_back(resource.role, "resource/text/" + resource.role);
+    artifact::Component record{.config = component.config, .target = component.target};
+    for (const Resource& resource : plan_.resources)
+      if (resource.component == component.id)
+        record.resources.emplace_back(resource.role, id_of(resource));
+    if (component.proposal)
+      record.proposal = {component.proposal->first, component.proposal->second};
     plan_.directory.components.emplace_back(component.id, std::move(record));
     for (const ImportedParameter& parameter : component.parameters) {
       plan_.directory.bindings.emplace_back(parameter.name, binding_of(parameter));
       for (const std::string& input : parameter.inputs) {
+        if (!is_built(input)) continue;
         artifact::Use use{.parameter = parameter.name,
                           .input = input,
                           .activation_policy =
-                              std::string(graph::policy_name(choices_.at(parameter.name).policy))};
+                              std::string(graph::policy_name(decision(parameter).choice.policy))};
         const auto columns = input_columns_.find(parameter.name);
         if (columns != input_columns_.end())
           use.auxiliaries.emplace_back("input_columns",
@@ -190,21 +332,31 @@ class Planner {
     }
   }
 
-  const ImportedModel& model_;
-  const Recipe& recipe_;
+  // An input belongs to the component that its name begins with.
+  bool is_built(const std::string& input) const {
+    const std::string id = input.substr(0, input.find('/'));
+    return std::ranges::any_of(
+        components_, [&](const ImportedComponent* component) { return component->id == id; });
+  }
+
+  Chooser& chooser_;
+  const NamedModels& sources_;
+  std::vector<const ImportedComponent*> components_;
   ArtifactPlan plan_;
-  std::map<std::string, FormatChoice> choices_;
+  std::map<std::string, const ImportedParameter*> by_name_;
+  std::map<std::string, Decision> decisions_;
   std::map<std::string, Placed> placed_;
   std::map<std::string, std::string> input_columns_;  // parameter → object of its uses' auxiliary
   std::map<std::pair<std::string, std::string>, std::string> activation_divisors_;  // by use
-  std::set<std::string> shared_;
+  std::set<std::string> shared_;  // parameters whose object others have too
 };
 
 }  // namespace
 
-ArtifactPlan plan_artifact(const ImportedModel& model, const Recipe& recipe,
-                           std::vector<TextResource> resources) {
-  return Planner(model, recipe).plan(std::move(resources));
+ArtifactPlan plan_artifact(const ImportedModel& model, Chooser& chooser,
+                           const std::vector<std::string>& components,
+                           std::vector<Resource> resources, const NamedModels& sources) {
+  return Planner(model, chooser, components, sources).plan(std::move(resources));
 }
 
 }  // namespace flare::prepare

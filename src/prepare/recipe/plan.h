@@ -1,6 +1,7 @@
 // The plan of an artifact to be built: its directory, and which parameter rows fill each object.
 #pragma once
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +18,8 @@ struct ParentPlan {
   codec::FormatId format = codec::FormatId::kBf16;
   codec::Geometry geometry;
   std::vector<const ImportedParameter*> members;
-  std::vector<Encoder> encoders;  // of the members
+  std::vector<Encoder> encoders;     // of the members
+  std::vector<std::string> sources;  // of each member, by name; empty: the model planned
 };
 
 // An auxiliary of uses (§10.3): int32 words, or fp32 ones.
@@ -26,9 +28,10 @@ struct AuxiliaryPlan {
   std::vector<int32_t> words;
 };
 
-struct TextResource {
+struct Resource {
   std::string role;
   std::string bytes;  // nonempty
+  std::string component = "text";
 };
 
 // `directory` is complete except for `files`, metadata and provenance; objects are placed.
@@ -36,11 +39,17 @@ struct ArtifactPlan {
   artifact::Directory directory;
   std::vector<ParentPlan> parents;         // ascending offset
   std::vector<AuxiliaryPlan> auxiliaries;  // behind them, ascending offset
-  std::vector<TextResource> resources;     // object i of the directory is resource i
+  std::vector<Resource> resources;         // object i of the directory is resource i
 };
 
-// Order, names, packing groups, bindings and uses of §14.6 and §15. `model` must outlive the plan.
-ArtifactPlan plan_artifact(const ImportedModel& model, const Recipe& recipe,
-                           std::vector<TextResource> resources);
+// A checkpoint that rules may take parameters from, by the name they give it.
+using NamedModels = std::map<std::string, const ImportedModel*>;
+
+// Order, names, packing groups, bindings and uses of §14.6 and §15 for these components. What
+// `sources` hold must be named by the rules. Models and chooser must outlive the plan. Errors:
+// kUsage (rules), kSupport and kEncoding (formats), kBinding (a source without the parameter).
+ArtifactPlan plan_artifact(const ImportedModel& model, Chooser& chooser,
+                           const std::vector<std::string>& components,
+                           std::vector<Resource> resources, const NamedModels& sources = {});
 
 }  // namespace flare::prepare
