@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "checkpoint/gguf_parts.h"
 #include "prepare/import/gguf_vocabulary.h"
 #include "prepare/import/import.h"
 #include "prepare/import/tensor_pool.h"
@@ -47,6 +48,7 @@ std::string checkpoint_name(const fs::path& path) {
   fs::path whole = fs::weakly_canonical(path, error);
   if (error) whole = path;
   if (!fs::is_directory(whole, error)) {
+    if (whole.extension() == ".gguf") return checkpoint::gguf_model_name(whole);
     if (whole.filename() != "model.safetensors") return whole.stem().string();
     whole = whole.parent_path();
   }

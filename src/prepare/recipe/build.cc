@@ -95,7 +95,8 @@ Json provenance_of(const checkpoint::Checkpoint& checkpoint, const Recipe& recip
   for (const checkpoint::SafetensorsFile& file : checkpoint.files())
     files.emplace_back(file.path().filename().string());
   const checkpoint::GgufFile* gguf = checkpoint.gguf();
-  if (gguf != nullptr) files.emplace_back(gguf->path().filename().string());
+  for (const checkpoint::GgufFile& part : checkpoint.gguf_parts())
+    files.emplace_back(part.path().filename().string());
   const char* kind = gguf != nullptr ? "gguf" : "safetensors";
   Json out = Json::object({{"source", Json::object({{"kind", kind}, {"files", files}})},
                            {"recipe", recipe.name},
