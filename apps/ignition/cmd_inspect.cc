@@ -6,6 +6,7 @@
 
 #include "artifact/reader.h"
 #include "base/checked.h"
+#include "checkpoint/gguf_parts.h"
 #include "checkpoint/safetensors.h"
 #include "ignition/commands.h"
 #include "prepare/prepare.h"
@@ -332,16 +333,19 @@ class CheckpointView {
   Totals totals_;
 };
 
-// A GGUF file: architecture, tensors by type, metadata.
+// A GGUF file or the parts of a model: architecture, tensors by type, metadata.
 class GgufView {
  public:
-  GgufView(const checkpoint::GgufFile& file, const Flags& flags) : file_(file), flags_(flags) {
-    for (const checkpoint::GgufTensor& tensor : file_.tensors()) {
+  GgufView(const std::vector<checkpoint::GgufFile>& parts, const Flags& flags)
+      : parts_(parts), file_(parts.front()), flags_(flags) {
+    for (const checkpoint::GgufFile& part : parts_) bytes_ += part.mapping().bytes().size();
+    for_each_tensor([this](const checkpoint::GgufTensor& tensor) {
       Total& total = totals_[std::string(tensor.type->name)];
       ++total.objects;
+      ++n_tensors_;
       total.weights = checked_add(total.weights, codec::element_count(tensor.shape));
       total.bytes += tensor.bytes.size();
-    }
+    });
   }
 
   Json json() const {
@@ -350,27 +354,29 @@ class GgufView {
     Json out = Json::object({{"kind", "gguf"},
                              {"file", file_.path().string()},
                              {"version", file_.version()},
-                             {"bytes", file_.mapping().bytes().size()},
+                             {"bytes", bytes_},
                              {"metadata", std::move(metadata)},
-                             {"tensors", file_.tensors().size()},
+                             {"tensors", n_tensors_},
                              {"formats", totals_json(totals_)}});
+    if (parts_.size() > 1) out.set("parts", parts_.size());
     if (!flags_.objects) return out;
     Json::Array objects;
-    for (const checkpoint::GgufTensor& tensor : file_.tensors()) {
+    for_each_tensor([&objects](const checkpoint::GgufTensor& tensor) {
       Json::Array shape;
       for (uint64_t n : tensor.shape) shape.emplace_back(n);
       objects.push_back(Json::object({{"id", tensor.name},
                                       {"shape", shape},
                                       {"format", tensor.type->name},
                                       {"bytes", tensor.bytes.size()}}));
-    }
+    });
     out.set("objects", objects);
     return out;
   }
 
   std::string text() const {
-    std::string out = fmt::format("{}  GGUF version {}, {}\n", file_.path().string(),
-                                  file_.version(), human_bytes(file_.mapping().bytes().size()));
+    std::string out = fmt::format(
+        "{}  GGUF version {}, {}{}\n", file_.path().string(), file_.version(), human_bytes(bytes_),
+        parts_.size() == 1 ? "" : fmt::format(" in {} parts", parts_.size()));
     out += totals_text(totals_) + "metadata\n";
     for (const std::string_view key : file_.keys()) {
       const Json value = shown(key);
@@ -379,13 +385,19 @@ class GgufView {
     }
     if (!flags_.objects) return out;
     out += "\ntensors\n";
-    for (const checkpoint::GgufTensor& tensor : file_.tensors())
+    for_each_tensor([&out](const checkpoint::GgufTensor& tensor) {
       out += fmt::format("  {:<60} {:<8} {:<18} {:>12} bytes\n", plain(tensor.name),
                          tensor.type->name, shape_text(tensor.shape), tensor.bytes.size());
+    });
     return out;
   }
 
  private:
+  template <typename Body>
+  void for_each_tensor(const Body& body) const {
+    for (const checkpoint::GgufFile& part : parts_)
+      for (const checkpoint::GgufTensor& tensor : part.tensors()) body(tensor);
+  }
   // Foreign text on one line, shortened.
   static std::string plain(std::string_view text) {
     const std::string quoted = quote(text);
@@ -407,9 +419,11 @@ class GgufView {
     return value.as_u64();
   }
 
-  const checkpoint::GgufFile& file_;
+  const std::vector<checkpoint::GgufFile>& parts_;
+  const checkpoint::GgufFile& file_;  // the one with the metadata
   const Flags& flags_;
   Totals totals_;
+  uint64_t bytes_ = 0, n_tensors_ = 0;
 };
 
 int run(const Flags& flags, const CommonFlags& common) {
@@ -434,8 +448,8 @@ int run(const Flags& flags, const CommonFlags& common) {
     if (flags.bindings || flags.uses)
       throw Error(Code::kUsage, "{}: a GGUF file has no bindings or uses, expected --objects only",
                   flags.file);
-    const auto file = checkpoint::GgufFile::open(path);
-    const GgufView view(file, flags);
+    const auto parts = checkpoint::open_gguf_parts(path);
+    const GgufView view(parts, flags);
     print_result(common, view.json(), view.text());
     return 0;
   }

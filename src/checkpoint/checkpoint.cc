@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "checkpoint/gguf_parts.h"
 #include "checkpoint/safetensors.h"
 
 namespace flare::checkpoint {
@@ -105,11 +106,12 @@ DType dtype_of(const GgufTensor& tensor, const std::string& file) {
               file, quote(tensor.name), tensor.type->name);
 }
 
-std::vector<Tensor> tensors_of(const GgufFile& file) {
+std::vector<Tensor> tensors_of(const std::vector<GgufFile>& parts) {
   std::vector<Tensor> out;
-  for (const GgufTensor& tensor : file.tensors())
-    out.push_back(
-        {tensor.name, dtype_of(tensor, file.path().string()), tensor.shape, tensor.bytes, 0});
+  for (uint32_t i = 0; i < parts.size(); ++i)
+    for (const GgufTensor& tensor : parts[i].tensors())
+      out.push_back(
+          {tensor.name, dtype_of(tensor, parts[i].path().string()), tensor.shape, tensor.bytes, i});
   std::sort(out.begin(), out.end(),
             [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
   return out;
@@ -140,8 +142,8 @@ Checkpoint Checkpoint::open(const fs::path& path) {
   WeightMap weight_map;
   if (!fs::is_directory(path, ignored)) {
     if (path.extension() != ".safetensors" && is_gguf(path)) {
-      checkpoint.gguf_ = GgufFile::open(path);
-      checkpoint.tensors_ = tensors_of(*checkpoint.gguf_);
+      checkpoint.parts_ = open_gguf_parts(path);
+      checkpoint.tensors_ = tensors_of(checkpoint.parts_);
       return checkpoint;
     }
     if (path.extension() != ".safetensors")
@@ -177,14 +179,14 @@ const Tensor* Checkpoint::find(std::string_view name) const {
 }
 
 std::optional<std::string> Checkpoint::asset(std::string_view name) const {
-  if (gguf_) return std::nullopt;
+  if (!parts_.empty()) return std::nullopt;
   const fs::path path = folder_ / name;
   if (!is_file(path)) return std::nullopt;
   return read_text_file(path);
 }
 
 const MappedFile& Checkpoint::mapping(const Tensor& tensor) const {
-  return gguf_ ? gguf_->mapping() : files_.at(tensor.file).mapping();
+  return parts_.empty() ? files_.at(tensor.file).mapping() : parts_.at(tensor.file).mapping();
 }
 
 void Checkpoint::release(const Tensor& tensor) const { release(tensor, 0, tensor.bytes.size()); }

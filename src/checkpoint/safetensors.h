@@ -1,5 +1,5 @@
-// Checkpoints: safetensors, one file or shards named by an index, or one GGUF file; mapped and
-// never copied.
+// Checkpoints: safetensors, one file or shards named by an index, or GGUF, one file or its parts;
+// mapped and never copied.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +68,7 @@ struct Tensor {
   DType dtype = DType::kF32;
   std::vector<uint64_t> shape;  // [] is a scalar; a dimension may be 0
   Bytes bytes;                  // mapped
-  uint32_t file = 0;            // index into Checkpoint::files()
+  uint32_t file = 0;            // index into Checkpoint::files() or gguf_parts()
 };
 
 // One file. Errors, all naming file and field, before any allocation beyond the header's real size:
@@ -90,10 +90,10 @@ class SafetensorsFile {
 };
 
 // A folder with config.json and model.safetensors, or model.safetensors.index.json and its shards;
-// or one *.safetensors file (its folder gives the config and assets); or one GGUF file, whose
-// tensors keep their GGUF names and whose config and assets are metadata. Index entries may only
-// name siblings (no '/', '\', '..'). Every tensor of the index must be in the shard it names, and
-// no tensor may be in two. Immutable after opening.
+// or one *.safetensors file (its folder gives the config and assets); or one GGUF file
+// or part of several (gguf_parts.h), whose tensors keep their GGUF names and whose config and
+// assets are metadata. Index entries may only name siblings (no '/', '\', '..'). Every tensor of
+// the index must be in the shard it names, and no tensor may be in two. Immutable after opening.
 class Checkpoint {
  public:
   static Checkpoint open(const std::filesystem::path& path);
@@ -101,7 +101,9 @@ class Checkpoint {
   const std::filesystem::path& folder() const { return folder_; }
   const Json& config() const { return config_; }  // config.json; null if there is none
   const std::vector<SafetensorsFile>& files() const { return files_; }  // empty for GGUF
-  const GgufFile* gguf() const { return gguf_ ? &*gguf_ : nullptr; }    // null for safetensors
+  // The one with the metadata; null for safetensors.
+  const GgufFile* gguf() const { return parts_.empty() ? nullptr : &parts_.front(); }
+  const std::vector<GgufFile>& gguf_parts() const { return parts_; }
   // The file that holds a tensor of this checkpoint.
   const MappedFile& mapping(const Tensor& tensor) const;
   const std::vector<Tensor>& tensors() const { return tensors_; }  // sorted by name
@@ -117,7 +119,7 @@ class Checkpoint {
   std::filesystem::path folder_;
   Json config_;
   std::vector<SafetensorsFile> files_;
-  std::optional<GgufFile> gguf_;
+  std::vector<GgufFile> parts_;
   std::vector<Tensor> tensors_;
 };
 

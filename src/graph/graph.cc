@@ -99,12 +99,15 @@ Value Builder::add(Value x, Value y) {
   return z;
 }
 
-Value Builder::swiglu(Value gate, Value up) {
+Value Builder::gated_unit(Op op, Value gate, Value up) {
   FLARE_ASSERT(gate.cols == up.cols);
   const Value a = result(graph_.values[gate.id].extent, gate.cols);
-  node(Op::kSwiglu).operands = {input(gate), input(up), output(a)};
+  node(op).operands = {input(gate), input(up), output(a)};
   return a;
 }
+
+Value Builder::swiglu(Value gate, Value up) { return gated_unit(Op::kSwiglu, gate, up); }
+Value Builder::geglu(Value gate, Value up) { return gated_unit(Op::kGeglu, gate, up); }
 
 Value Builder::gate_mul(Value x, Value gate) {
   FLARE_ASSERT(x.cols == gate.cols);

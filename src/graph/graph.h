@@ -99,6 +99,7 @@ class Builder {
   Value rms_norm(Value x, Constant w, double eps, bool offset);
   Value add(Value x, Value y);
   Value swiglu(Value gate, Value up);
+  Value geglu(Value gate, Value up);
   Value gate_mul(Value x, Value gate);
   // `columns` is an i32 constant; the result has as many columns.
   Value gather_columns(Value x, Constant columns);
@@ -149,6 +150,7 @@ class Builder {
  private:
   Value result(Extent extent, uint32_t cols);
   Node& node(Op op);
+  Value gated_unit(Op op, Value gate, Value up);
   Value add_gated_delta(Op op, Value u, Value a, Value b, const Delta& delta);
   Graph graph_;
 };

@@ -39,7 +39,9 @@ std::string_view op_name(Op op) {
                                             "attention_input",
                                             "gated_delta_verify",
                                             "gated_delta_commit",
-                                            "gather_columns"};
+                                            "gather_columns",
+                                            "geglu",
+                                            "norm_add"};
   return names[static_cast<size_t>(op)];
 }
 

@@ -41,8 +41,10 @@ enum class Op : uint8_t {
   kGatedDeltaVerify,
   kGatedDeltaCommit,
   kGatherColumns,
+  kGeglu,
+  kNormAdd,
 };
-inline constexpr int kOps = 19;
+inline constexpr int kOps = 21;
 std::string_view op_name(Op op);
 
 // What activations a weight's use allows (artifact.md §10.2). kExact is not a use's policy but the

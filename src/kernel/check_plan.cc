@@ -87,6 +87,8 @@ constexpr OpRule kRules[] = {
      5,
      {Kind::kValue, Kind::kValue, Kind::kIndices, Kind::kRow, Kind::kRow}},
     {Op::kGatherColumns, 0, 3, {Kind::kValue, Kind::kColumns, Kind::kValue}},
+    {Op::kGeglu, 0, 3, {Kind::kValue, Kind::kValue, Kind::kValue}},
+    {Op::kNormAdd, 2, 4, {Kind::kValue, Kind::kConst, Kind::kValue, Kind::kValue}},
 };
 constexpr bool rules_in_order() {
   if (std::size(kRules) != graph::kOps) return false;
@@ -308,6 +310,7 @@ class LaunchCheck {
         return want_like(2, 0);
       case Op::kAdd:
       case Op::kSwiglu:
+      case Op::kGeglu:
       case Op::kGateMul:
         want_like(1, 0);
         return want_like(2, 0);
@@ -365,6 +368,10 @@ class LaunchCheck {
         return check_attention_input();
       case Op::kGatherColumns:
         return check_gather_columns();
+      case Op::kNormAdd:
+        want_cols(1, cols(0));
+        want_like(2, 0);
+        return want_like(3, 0);
     }
   }
 
@@ -383,16 +390,16 @@ class LaunchCheck {
   }
 
   // Every segment in panels that begin and end with it; whole ones where two halves meet.
-  void check_panels(bool swiglu) const {
+  void check_panels(bool halves) const {
     const std::vector<codec::Segment>& segments = bindings_.weights[operands_[1].index].segments;
-    if (swiglu) part(3, codec::kPanelRows);
+    if (halves) part(3, codec::kPanelRows);
     if (segments.size() > kMaxPanelSegments)
       fail_operand(1, "has " + std::to_string(segments.size()) + " segments, at most " +
                           std::to_string(kMaxPanelSegments) + " expected");
     for (const codec::Segment& s : segments) {
       const bool is_whole = s.row_end % codec::kPanelRows == 0;
       if (s.layout != codec::LayoutId::kPanels16 || s.row_begin % codec::kPanelRows != 0 ||
-          (!is_whole && (swiglu || s.row_end != s.geometry.rows)))
+          (!is_whole && (halves || s.row_end != s.geometry.rows)))
         fail_operand(1, "has rows " + std::to_string(s.row_begin) + " to " +
                             std::to_string(s.row_end) + " that are not panels of 16");
     }
@@ -401,10 +408,10 @@ class LaunchCheck {
   void check_linear() const {
     choice(0, static_cast<int64_t>(graph::Policy::kAllowA4));
     const auto in = static_cast<LinearInput>(choice(1, 3));
-    const auto out = static_cast<LinearOutput>(choice(2, 1));
+    const auto out = static_cast<LinearOutput>(choice(2, 2));
     choice(4, 1);
     want_cols(1, cols(0));
-    const uint64_t n = out == LinearOutput::kSwiglu ? 2 * cols(3) : cols(3);
+    const uint64_t n = takes_halves(out) ? 2 * cols(3) : cols(3);
     want_weight_rows(1, n);
     if (is_there(2)) want_cols(2, n);
     want_extent(3, operands_[0].extent);
@@ -417,10 +424,9 @@ class LaunchCheck {
       want_like(5, 0);
       want_apart(5, 3);
     }
-    if (out == LinearOutput::kSwiglu) want_there(6, false);
+    if (takes_halves(out)) want_there(6, false);
     if (is_there(6)) want_like(6, 3);
-    if (reads_panels(static_cast<KernelId>(launch_.kernel)))
-      check_panels(out == LinearOutput::kSwiglu);
+    if (reads_panels(static_cast<KernelId>(launch_.kernel))) check_panels(takes_halves(out));
   }
 
   void check_rope() const {

@@ -64,12 +64,12 @@ struct OneLaunch {
 };
 
 OneLaunch linear(LinearInput input, LinearOutput output) {
-  const bool is_swiglu = output == LinearOutput::kSwiglu;
+  const bool halves = takes_halves(output);
   OneLaunch l{KernelId::kLinearGeneric,
               {value(0, 16),
                {Space::kWeight, DType::kU8, Extent::kOne, 0, 0, 16, 16},
                constant(2),
-               value(1, is_swiglu ? 16 : 32),
+               value(1, halves ? 16 : 32),
                {},
                {},
                {}},
@@ -79,7 +79,7 @@ OneLaunch linear(LinearInput input, LinearOutput output) {
   if (input == LinearInput::kGatedNorm) l.operands[4] = constant(0);
   if (input == LinearInput::kGatedNorm || input == LinearInput::kGateMul)
     l.operands[5] = value(2, 16);
-  if (!is_swiglu) l.operands[6] = value(3, 32);
+  if (!halves) l.operands[6] = value(3, 32);
   return l;
 }
 
@@ -97,7 +97,8 @@ TEST(CheckPlan, LinearHasTheOperandsOfItsEnds) {
                           std::string_view text) {
     expect_refused(linear(input, output), change, text);
   };
-  const auto plain = LinearOutput::kPlain, swiglu = LinearOutput::kSwiglu;
+  const auto plain = LinearOutput::kPlain, swiglu = LinearOutput::kSwiglu,
+             geglu = LinearOutput::kGeglu;
   refused(kRmsNorm, plain, [](auto& l) { l.operands[4] = {}; }, "operand 4 is absent");
   refused(kRmsNorm, plain, [](auto& l) { l.operands[4] = constant(0); }, "8 columns, 16 expected");
   refused(kPlain, plain, [](auto& l) { l.operands[4] = constant(1); }, "operand 4 is there");
@@ -109,11 +110,13 @@ TEST(CheckPlan, LinearHasTheOperandsOfItsEnds) {
   refused(kRmsNorm, plain, [](auto& l) { l.operands[5] = value(2, 16); }, "operand 5 is there");
   refused(kPlain, swiglu, [](auto& l) { l.operands[3] = value(1, 32); }, "32 rows, 64 expected");
   refused(kPlain, swiglu, [](auto& l) { l.operands[6] = value(3, 16); }, "operand 6 is there");
+  refused(kPlain, geglu, [](auto& l) { l.operands[3] = value(1, 32); }, "32 rows, 64 expected");
+  refused(kPlain, geglu, [](auto& l) { l.operands[6] = value(3, 16); }, "operand 6 is there");
   refused(kPlain, plain, [](auto& l) { l.operands[6].cols = 16; }, "operand 6 has 16 columns");
   refused(kPlain, plain, [](auto& l) { l.operands[3].offset = 0; }, "place of operand 0");
   refused(kPlain, plain, [](auto& l) { l.immediates[0] = graph::integer(4); }, "0 to 3 expected");
   refused(kPlain, plain, [](auto& l) { l.immediates[1] = graph::integer(4); }, "0 to 3 expected");
-  refused(kPlain, plain, [](auto& l) { l.immediates[2] = graph::integer(-1); }, "0 to 1 expected");
+  refused(kPlain, plain, [](auto& l) { l.immediates[2] = graph::integer(-1); }, "0 to 2 expected");
   refused(kPlain, plain, [](auto& l) { l.immediates[4] = graph::integer(2); }, "0 to 1 expected");
 }
 

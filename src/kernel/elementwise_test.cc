@@ -5,6 +5,8 @@
 #include "kernel/gated_norm.h"
 #include "kernel/gather_columns.h"
 #include "kernel/gather_rows.h"
+#include "kernel/geglu.h"
+#include "kernel/norm_add.h"
 #include "kernel/op_fixture.h"
 #include "kernel/rms_norm.h"
 #include "kernel/swiglu.h"
@@ -22,6 +24,8 @@ constexpr double kUlp = 0x1p-23;
 constexpr double kSigmoidRelative = 8 * kUlp;
 // Where e^−g overflows, from |g| = 88.7 on, the kernel gives 0: it loses at most 120·120·2^−128.
 constexpr double kTiny = 1e-34;
+// Three roundings of an exponent up to 89 become as many units of e to its power.
+constexpr double kGeluRelative = kSigmoidRelative + 3 * 89 * 0x1p-24;
 constexpr int64_t kRowCounts[] = {0, 1, 2, 5, 17, 64, 130};
 
 // Sums of n squares by at least 16 running sums, each of n/16 roundings; a root halves the error,
@@ -87,6 +91,26 @@ void check_binary(KernelId id, Oracle oracle, double relative, bool may_be_secon
 TEST(Add, RoundsTheSumOnceInPlaceOrNot) { check_binary(KernelId::kAdd, add_ref, 0, true); }
 TEST(Swiglu, FollowsTheOracleInPlaceOrNot) {
   check_binary(KernelId::kSwiglu, swiglu_ref, kSigmoidRelative, true);
+}
+TEST(Geglu, FollowsTheOracleInPlaceOrNot) {
+  check_binary(KernelId::kGeglu, geglu_ref, kGeluRelative, true);
+}
+// By Python's math.tanh; also torch.nn.functional.gelu(x, approximate='tanh').
+TEST(Geglu, HasTheTanhForm) {
+  const std::pair<float, double> known[] = {
+      {0, 0},          {0.5f, 0.34571401}, {1, 0.84119199}, {-1, -0.15880801},
+      {3, 2.99636261}, {-3, -0.00363739},  {-40, 0}};
+  for (const auto& [x, want] : known) {
+    EXPECT_NEAR(gelu_tanh(x), want, 1e-7) << x;
+    for (Isa isa : testing::levels()) {
+      Array gate(1, 1), up(1, 1), out(1, 1);
+      gate.row(0)[0] = x;
+      up.row(0)[0] = 2;
+      const std::vector<OperandView> operands = {gate.view(), up.view(), out.view()};
+      testing::run_kernel(KernelId::kGeglu, isa, 1, operands, {}, nullptr);
+      EXPECT_NEAR(out.row(0)[0], 2 * want, 1e-6) << x << " " << isa_name(isa);
+    }
+  }
 }
 TEST(GateMul, FollowsTheOracleInPlaceOrNot) {
   check_binary(KernelId::kGateMul, gate_mul_ref, kSigmoidRelative, false);
@@ -181,6 +205,55 @@ TEST(RmsNorm, ZeroWeightsGiveZeroOrTheBareNorm) {
     }
 }
 TEST(GatedNorm, FollowsTheOracle) { check_norm(KernelId::kGatedNorm, gated_norm_ref, true, 0, 2); }
+
+TEST(NormAdd, FollowsTheOracleWithTheBitsOfItsTwoParts) {
+  SampledCases cases(8);
+  for (const int64_t rows : {0, 1, 2, 5, 17, 64, 130})
+    for (const int64_t cols : {1, 5, 16, 17, 33, 64, 100, 640, 1000}) {
+      if (!cases.next()) continue;
+      std::mt19937 random(kSeed + cases.number());
+      Array x(rows, cols), r(rows, cols, 5);
+      x.randomise(random, 4);
+      r.randomise(random, 4);
+      std::vector<float> w = testing::random_values(random, cols, -2, 2);
+      for (const int64_t offset : {0, 1}) {
+        const graph::Immediate immediates[] = {graph::real(1e-6), graph::integer(offset)};
+        const auto run = [&](Array& a, Array& b, Array& out, Isa isa, int team) {
+          const OperandView operands[] = {a.view(), testing::constant(w, 1, cols), b.view(),
+                                          out.view()};
+          testing::run_kernel(KernelId::kNormAdd, isa, team, operands, immediates, nullptr);
+        };
+        Array expected(rows, cols);
+        const OperandView reference[] = {x.view(), testing::constant(w, 1, cols), r.view(),
+                                         expected.view()};
+        norm_add_ref({.operands = reference, .immediates = immediates});
+        for (Isa isa : testing::levels()) {
+          Array normed(rows, cols), apart(rows, cols);
+          const OperandView norm[] = {x.view(), testing::constant(w, 1, cols), normed.view()};
+          testing::run_kernel(KernelId::kRmsNorm, isa, 1, norm, immediates, nullptr);
+          const OperandView sum[] = {r.view(), normed.view(), apart.view()};
+          testing::run_kernel(KernelId::kAdd, isa, 1, sum, {}, nullptr);
+          for (int team : {1, 2, 3}) {
+            SCOPED_TRACE(::testing::Message() << isa_name(isa) << " team " << team << " " << rows
+                                              << "×" << cols << " offset " << offset);
+            Array y(rows, cols), over_x = x, over_r = r;
+            run(x, r, y, isa, team);
+            // The normed x is at most 3·√cols; the sum may cancel.
+            y.expect_near(expected, norm_relative(cols),
+                          norm_relative(cols) * 3 * std::sqrt(static_cast<double>(cols)));
+            y.expect_guards();
+            ASSERT_TRUE(y.same_bits(apart));
+            run(over_x, r, over_x, isa, team);
+            run(x, over_r, over_r, isa, team);
+            ASSERT_TRUE(over_x.same_bits(y));
+            for (int64_t t = 0; t < rows; ++t)
+              ASSERT_EQ(std::memcmp(over_r.row(t), y.row(t), cols * sizeof(float)), 0);
+            over_r.expect_guards();
+          }
+        }
+      }
+    }
+}
 
 TEST(GatherRows, CopiesBits) {
   std::mt19937 random(kSeed);

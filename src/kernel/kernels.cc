@@ -107,6 +107,12 @@ constexpr KernelInfo kTable[] = {
      Op::kGatherColumns,
      nullptr,
      {v2::gather_columns, v3::gather_columns, v4::gather_columns}},
+    {KernelId::kGeglu, "geglu", Op::kGeglu, nullptr, {v2::geglu, v3::geglu, v4::geglu}},
+    {KernelId::kNormAdd,
+     "norm_add",
+     Op::kNormAdd,
+     nullptr,
+     {v2::norm_add, v3::norm_add, v4::norm_add}},
 };
 
 // An id is an index: the table holds every kernel, in the order of ids. That each has its lowest

@@ -39,8 +39,10 @@ enum class KernelId : uint16_t {
   kGatedDeltaVerify,
   kGatedDeltaCommit,
   kGatherColumns,
+  kGeglu,
+  kNormAdd,
 };
-inline constexpr int kKernels = 23;
+inline constexpr int kKernels = 25;
 
 // A resolved operand of the running step. Element (r, c) is at data + (r·stride + c)·sizeof(dtype).
 // Space::kPage and kRow: `offset` inside each page or row, data is null. Space::kWeight: `weight`.

@@ -17,10 +17,14 @@ enum class LinearInput : int64_t {
 enum class LinearOutput : int64_t {
   kPlain,   // y = product (+ residual)
   kSwiglu,  // N = 2M: y[m] = silu(product[m])·product[M + m]; no residual
+  kGeglu,   // the same with gelu_tanh (geglu.h)
 };
+constexpr bool takes_halves(LinearOutput output) {
+  return output == LinearOutput::kSwiglu || output == LinearOutput::kGeglu;
+}
 
 // product[t,n] = Σ_k x̂[t,k]·W[n,k] (+ b[n]);  y as above.
-// Operands: 0 x f32 [T,K]; 1 W weight [N,K]; 2 b const [1,N] or absent; 3 y f32 [T,N] (kSwiglu:
+// Operands: 0 x f32 [T,K]; 1 W weight [N,K]; 2 b const [1,N] or absent; 3 y f32 [T,N] (of halves:
 // [T,M]), may not alias x or g; 4 w const [1,K] or [1,head width], absent unless a norm; 5 g f32
 // [T,K], absent unless gated; 6 residual f32 [T,N] or absent, may be y itself.
 // Immediates: 0 policy (integer, graph::Policy); 1 LinearInput; 2 LinearOutput; 3 eps (real, of a

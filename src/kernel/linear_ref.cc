@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kernel/geglu.h"
 #include "kernel/linear.h"
 
 namespace flare::kernel {
@@ -56,6 +57,7 @@ void linear_ref(const LaunchArgs& args) {
     for (int64_t n = 0; n < y.cols; ++n) {
       double value = product[t][n];
       if (output == LinearOutput::kSwiglu) value *= sigmoid(value) * product[t][y.cols + n];
+      if (output == LinearOutput::kGeglu) value = gelu_tanh(value) * product[t][y.cols + n];
       if (residual.space != graph::Space::kNone) value += residual.f32(t)[n];
       y.f32_out(t)[n] = static_cast<float>(value);
     }

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "checkpoint/gguf_parts.h"
 #include "codec/nvfp4.h"
 #include "prepare/import/gguf_vocabulary.h"
 #include "prepare/import/import.h"
@@ -49,6 +50,7 @@ std::string checkpoint_name(const fs::path& path) {
   fs::path whole = fs::weakly_canonical(path, error);
   if (error) whole = path;
   if (!fs::is_directory(whole, error)) {
+    if (whole.extension() == ".gguf") return checkpoint::gguf_model_name(whole);
     if (whole.filename() != "model.safetensors") return whole.stem().string();
     whole = whole.parent_path();
   }

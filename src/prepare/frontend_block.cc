@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "checkpoint/gguf.h"
+#include "checkpoint/gguf_parts.h"
 #include "frontend/output/format.h"
 #include "frontend/template/traits.h"
 #include "frontend/tokenizer/tokenizer.h"
@@ -226,9 +226,9 @@ package::FrontendBlock open_frontend(const fs::path& path, const FrontendChoices
   if (fs::is_directory(path, ignored)) return make_block(files_of(path), where, choices);
   const std::string ending = path.extension().string();
   if (ending == ".gguf") {
-    const auto file = checkpoint::GgufFile::open(path);
-    return make_block([&](std::string_view role) { return gguf_resource(file, role); }, where,
-                      choices);
+    const auto parts = checkpoint::open_gguf_parts(path);
+    return make_block([&](std::string_view role) { return gguf_resource(parts.front(), role); },
+                      where, choices);
   }
   const fs::path folder = path.parent_path();
   if (ending == ".json" || ending == ".model") {

@@ -131,6 +131,20 @@ INSTANTIATE_TEST_SUITE_P(Twins, Gguf, testing::ValuesIn(kFiles), [](const auto& 
   return name;
 });
 
+// A relative that no model here is for.
+TEST(GgufRefused, AnArchitectureWithoutAModelIsNamed) {
+  const fs::path file = kTwins / "qwen3_5_moe-bf16.gguf";
+  if (!fs::exists(file)) GTEST_SKIP() << file << " is absent";
+  try {
+    prepare::open_source(file, "", 1);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kSupport);
+    for (const char* part : {"qwen3_5_moe-bf16.gguf", "'qwen35moe'", "qwen35, gemma3"})
+      EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+  }
+}
+
 std::vector<int32_t> answer(runtime::Engine& engine, std::vector<int32_t> prompt, size_t n) {
   runtime::Request request;
   request.prompt = std::move(prompt);

@@ -37,8 +37,8 @@ constexpr float kServedMargin = 0.3f;
 
 const fs::path kShared = fs::path(FLARE_SOURCE_DIR) / "../shared/data";
 
-const char* const kCases[] = {"llama2", "llama3",          "mistral", "qwen2",
-                              "qwen3",  "qwen3_tied_yarn", "qwen3_5", "qwen3_5_vision"};
+const char* const kCases[] = {"llama2",          "llama3",  "mistral",        "qwen2",      "qwen3",
+                              "qwen3_tied_yarn", "qwen3_5", "qwen3_5_vision", "gemma3_text"};
 
 std::span<const float> floats(const checkpoint::Tensor& t) {
   return {reinterpret_cast<const float*>(t.bytes.data()), t.bytes.size() / 4};

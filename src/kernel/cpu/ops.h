@@ -7,8 +7,10 @@ namespace flare::kernel {
 
 namespace v2 {
 void rms_norm(const LaunchArgs& args, Member& member);
+void norm_add(const LaunchArgs& args, Member& member);
 void add(const LaunchArgs& args, Member& member);
 void swiglu(const LaunchArgs& args, Member& member);
+void geglu(const LaunchArgs& args, Member& member);
 void gate_mul(const LaunchArgs& args, Member& member);
 void rope(const LaunchArgs& args, Member& member);
 void kv_write(const LaunchArgs& args, Member& member);
@@ -27,8 +29,10 @@ void sample(const LaunchArgs& args, Member& member);
 
 namespace v3 {
 void rms_norm(const LaunchArgs& args, Member& member);
+void norm_add(const LaunchArgs& args, Member& member);
 void add(const LaunchArgs& args, Member& member);
 void swiglu(const LaunchArgs& args, Member& member);
+void geglu(const LaunchArgs& args, Member& member);
 void gate_mul(const LaunchArgs& args, Member& member);
 void rope(const LaunchArgs& args, Member& member);
 void kv_write(const LaunchArgs& args, Member& member);
@@ -47,8 +51,10 @@ void sample(const LaunchArgs& args, Member& member);
 
 namespace v4 {
 void rms_norm(const LaunchArgs& args, Member& member);
+void norm_add(const LaunchArgs& args, Member& member);
 void add(const LaunchArgs& args, Member& member);
 void swiglu(const LaunchArgs& args, Member& member);
+void geglu(const LaunchArgs& args, Member& member);
 void gate_mul(const LaunchArgs& args, Member& member);
 void rope(const LaunchArgs& args, Member& member);
 void kv_write(const LaunchArgs& args, Member& member);

@@ -216,6 +216,11 @@ inline float max_lanes(VF v) {
 inline float exp1(float x) { return exp(splat(x))[0]; }
 inline VF sigmoid(VF x) { return splat(1.0f) / (splat(1.0f) + exp(-x)); }
 inline VF silu(VF x) { return x / (splat(1.0f) + exp(-x)); }
+// x/2·(1 + tanh z) = x·σ(2z) with z = √(2/π)·(x + 0.044715·x³).
+inline VF gelu_tanh(VF x) {
+  const VF twice = x * fma(splat(0.0713548163f), x * x, splat(1.59576912f));
+  return x / (splat(1.0f) + exp(-twice));
+}
 
 inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }

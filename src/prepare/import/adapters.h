@@ -19,6 +19,8 @@ void import_qwen3_moe(std::string_view architecture, const Json& config, const s
                       TensorPool& tensors, ImportedModel& model);
 void import_gpt_oss(std::string_view architecture, const Json& config, const std::string& where,
                     TensorPool& tensors, ImportedModel& model);
+void import_gemma3(std::string_view architecture, const Json& config, const std::string& where,
+                   TensorPool& tensors, ImportedModel& model);
 void import_qwen3_5(std::string_view architecture, const Json& config, const std::string& where,
                     TensorPool& tensors, ImportedModel& model);
 

@@ -68,6 +68,11 @@ void ComponentBuilder::packing_group(std::string_view prefix,
 void ComponentBuilder::norm_and_mlp(const std::string& layer, const std::string& source,
                                     uint64_t hidden, uint64_t intermediate) {
   plain(layer + "post_attention_norm", source + "post_attention_layernorm.weight", {hidden});
+  mlp(layer, source, hidden, intermediate);
+}
+
+void ComponentBuilder::mlp(const std::string& layer, const std::string& source, uint64_t hidden,
+                           uint64_t intermediate) {
   projection(layer + "mlp/gate", layer + "ffn_input", source + "mlp.gate_proj.weight", intermediate,
              hidden);
   projection(layer + "mlp/up", layer + "ffn_input", source + "mlp.up_proj.weight", intermediate,

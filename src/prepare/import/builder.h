@@ -40,6 +40,9 @@ class ComponentBuilder {
   // `source` are what their names begin with here and in the checkpoint.
   void norm_and_mlp(const std::string& layer, const std::string& source, uint64_t hidden,
                     uint64_t intermediate);
+  // The same without the norm.
+  void mlp(const std::string& layer, const std::string& source, uint64_t hidden,
+           uint64_t intermediate);
   // text/token_embedding, text/output_head, text/final_norm. The head is tied exactly if
   // lm_head.weight is absent; a config flag that says otherwise becomes a note. Returns whether it
   // is tied.

@@ -26,6 +26,7 @@ constexpr Family kFamilies[] = {
     {"qwen2", "Qwen2ForCausalLM", "qwen2"},
     {"qwen3", "Qwen3ForCausalLM", "qwen3"},
     {"qwen35", "Qwen3_5ForCausalLM", "qwen3_5_text"},
+    {"gemma3", "Gemma3ForCausalLM", "gemma3_text"},
 };
 
 // The keys of one architecture; finish() refuses those that nobody read.
@@ -146,8 +147,8 @@ Json llama3_rope(const checkpoint::Tensor& divisors, double theta, const std::st
                        {"original_max_position_embeddings", static_cast<uint64_t>(context)}});
 }
 
-Json read_rope(Keys& keys, const checkpoint::Checkpoint& checkpoint) {
-  const double theta = keys.real_or("rope.freq_base", 10000);
+Json read_rope(Keys& keys, const checkpoint::Checkpoint& checkpoint, double default_theta) {
+  const double theta = keys.real_or("rope.freq_base", default_theta);
   const auto type = keys.find("rope.scaling.type");
   const std::string_view name = type ? type->as_string() : "none";
   Json rope = Json::object({{"rope_type", "default"}});
@@ -207,7 +208,7 @@ void read_common(Keys& keys, const Family& family, const checkpoint::Checkpoint&
 void read_llama(Keys& keys, const checkpoint::Checkpoint& checkpoint, const Family& family,
                 GgufConfig& out) {
   keys.expect_count("rope.dimension_count", out.head_dim, "the head width");
-  out.config.set("rope_parameters", read_rope(keys, checkpoint));
+  out.config.set("rope_parameters", read_rope(keys, checkpoint, 10000));
   if (family.gguf != "llama") return;
   out.rotary_rows = out.head_dim;
   if (const auto window = keys.find("attention.sliding_window")) {
@@ -256,6 +257,47 @@ void read_qwen35(Keys& keys, GgufConfig& out) {
                            {"mrope_section", std::move(section)}}));
 }
 
+// Which layers see a window only: a flag for each, or every n-th sees everything.
+Json gemma3_layer_types(Keys& keys, uint64_t layers, bool has_window) {
+  std::vector<bool> slides(layers, false);
+  const auto pattern = keys.find("attention.sliding_window_pattern");
+  if (pattern && pattern->is_array()) {
+    slides = pattern->bools();
+    if (slides.size() < layers)
+      throw Error(Code::kBinding, "{} has {} items, expected one for each of {} layers",
+                  pattern->where(), slides.size(), layers);
+  } else if (has_window) {
+    const uint64_t every = pattern ? keys.count("attention.sliding_window_pattern") : 6;
+    for (uint64_t i = 0; i < layers; ++i) slides[i] = (i + 1) % every != 0;
+  }
+  Json::Array types;
+  for (uint64_t i = 0; i < layers; ++i)
+    types.emplace_back(slides[i] && has_window ? "sliding_attention" : "full_attention");
+  return types;
+}
+
+void read_gemma3(Keys& keys, const checkpoint::Checkpoint& checkpoint, GgufConfig& out) {
+  out.norms_plus_one = true;
+  keys.expect_count("rope.dimension_count", out.head_dim, "the head width");
+  if (const auto cap = keys.find("final_logit_softcapping"); cap && cap->as_double() != 0)
+    throw Error(Code::kSupport, "{} is {}, only 0 is supported", cap->where(), cap->as_double());
+  const auto window = keys.find("attention.sliding_window");
+  const bool has_window = window && window->as_u64() > 0;
+  Json& config = out.config;
+  config.set("layer_types", gemma3_layer_types(keys, out.layers, has_window));
+  if (has_window) config.set("sliding_window", window->as_u64());
+  Json full = read_rope(keys, checkpoint, 1e6);
+  const double local = keys.real_or("rope.freq_base_swa", 10000);
+  config.set("rope_parameters",
+             Json::object({{"full_attention", std::move(full)},
+                           {"sliding_attention", Json::object({{"rope_theta", local}})}}));
+  // The file does not say it: the largest of the family alone scales by its width per head.
+  constexpr uint64_t kLayersOf27B = 62;
+  const uint64_t per_head =
+      config.at("hidden_size").as_u64() / config.at("num_attention_heads").as_u64();
+  config.set("query_pre_attn_scalar", out.layers == kLayersOf27B ? per_head : out.head_dim);
+}
+
 struct Name {
   std::string_view hugging_face, gguf;
 };
@@ -269,6 +311,8 @@ constexpr Name kLayerNames[] = {
     {"input_layernorm.weight", "attn_norm.weight"},
     {"post_attention_layernorm.weight", "post_attention_norm.weight"},
     {"post_attention_layernorm.weight", "ffn_norm.weight"},
+    {"pre_feedforward_layernorm.weight", "ffn_norm.weight"},
+    {"post_feedforward_layernorm.weight", "post_ffw_norm.weight"},
     {"self_attn.q_proj.weight", "attn_q.weight"},
     {"self_attn.k_proj.weight", "attn_k.weight"},
     {"self_attn.v_proj.weight", "attn_v.weight"},
@@ -343,7 +387,8 @@ void regroup_value_heads(const GgufConfig& c, std::string_view role, ImportedPar
 
 bool is_offset_norm(std::string_view role) {
   return role == "input_norm" || role == "post_attention_norm" || role == "final_norm" ||
-         role == "attention/query_norm" || role == "attention/key_norm";
+         role == "attention/query_norm" || role == "attention/key_norm" ||
+         role == "attention_output_norm" || role == "ffn_output_norm";
 }
 
 // "gdn/value" of "text/layers/3/gdn/value", "final_norm" of "text/final_norm".
@@ -367,15 +412,14 @@ void check_vector(const std::string& where, const ImportedParameter& parameter) 
 
 GgufConfig read_gguf_config(const checkpoint::Checkpoint& checkpoint) {
   const GgufFile& file = *checkpoint.gguf();
-  if (const auto parts = file.find("split.count"); parts && parts->as_u64() > 1)
-    throw Error(Code::kSupport, "{} is {}: one part of several, a whole model in one file expected",
-                parts->where(), parts->as_u64());
   const Family& family = family_of(file);
   Keys keys(file, family.gguf);
   GgufConfig out;
   read_common(keys, family, checkpoint, out);
   if (family.gguf == "qwen35")
     read_qwen35(keys, out);
+  else if (family.gguf == "gemma3")
+    read_gemma3(keys, checkpoint, out);
   else
     read_llama(keys, checkpoint, family, out);
   keys.finish();

@@ -66,6 +66,30 @@ inline GgufBuilder tiny_llama() {
   return b;
 }
 
+// Two layers, of which the second sees everything.
+inline GgufBuilder tiny_gemma3() {
+  GgufBuilder b;
+  common_keys(b, "gemma3");
+  b.u32("gemma3.block_count", 2).u32("gemma3.attention.sliding_window", 16);
+  b.u32("gemma3.attention.sliding_window_pattern", 2).f32("gemma3.rope.freq_base", 1e6f);
+  f32_tensor(b, "token_embd.weight", {4, 8});
+  f32_tensor(b, "output_norm.weight", {8}, 1);
+  for (const std::string l : {"blk.0.", "blk.1."}) {
+    f32_tensor(b, l + "attn_norm.weight", {8}, 11);
+    f32_tensor(b, l + "attn_q.weight", {8, 8});
+    f32_tensor(b, l + "attn_k.weight", {4, 8});
+    f32_tensor(b, l + "attn_v.weight", {4, 8});
+    f32_tensor(b, l + "attn_q_norm.weight", {4}, 21);
+    f32_tensor(b, l + "attn_k_norm.weight", {4}, 31);
+    f32_tensor(b, l + "attn_output.weight", {8, 8});
+    f32_tensor(b, l + "post_attention_norm.weight", {8}, 41);
+    f32_tensor(b, l + "ffn_norm.weight", {8}, 51);
+    f32_tensor(b, l + "post_ffw_norm.weight", {8}, 61);
+    mlp(b, l);
+  }
+  return b;
+}
+
 // Gated DeltaNet layers: nk key heads of 8, nv value heads of 32 unless told otherwise.
 constexpr uint64_t kNk = 2, kNv = 4, kDk = 8, kDv = 32;
 constexpr uint64_t kKeys = kNk * kDk, kValues = kNv * kDv, kChannels = 2 * kKeys + kValues;

@@ -103,6 +103,48 @@ TEST(GgufQwen35, NormsLoseTheOneThatWasAddedButNotThatOfTheGates) {
   EXPECT_EQ(model.values("text/layers/0/gdn/norm", kDv)[0], 7);
 }
 
+TEST(GgufGemma3, EveryNormLosesTheOneThatWasAdded) {
+  Opened model(tiny_gemma3());
+  const std::string l = "text/layers/1/";
+  const std::pair<std::string, float> stored[] = {{"text/final_norm", 1},
+                                                  {l + "input_norm", 11},
+                                                  {l + "attention_output_norm", 41},
+                                                  {l + "post_attention_norm", 51},
+                                                  {l + "ffn_output_norm", 61}};
+  for (const auto& [name, first] : stored) EXPECT_EQ(model.values(name, 8)[2], first + 1) << name;
+  EXPECT_EQ(model.values(l + "attention/query_norm", 4)[1], 21);
+  EXPECT_EQ(model.values(l + "attention/key_norm", 4)[1], 31);
+  // No row moved: these heads turn by halves.
+  EXPECT_EQ(model.values(l + "attention/query", 64)[8], 8);
+}
+
+TEST(GgufGemma3, WindowsAndRotationsGoByLayer) {
+  const auto config = [](const GgufBuilder& file) { return Opened(file).source().config("text"); };
+  const Json c = config(tiny_gemma3());
+  EXPECT_EQ(c.at("layer_types").to_text(), R"(["sliding_attention","full_attention"])");
+  EXPECT_EQ(c.at("sliding_window"), Json(16));
+  EXPECT_EQ(c.at("query_pre_attn_scalar"), Json(4.0));
+  EXPECT_EQ(c.at("rope_parameters").to_text(),
+            R"({"full_attention":{"rope_type":"default","rope_theta":1000000.0},)"
+            R"("sliding_attention":{"rope_type":"default","rope_theta":10000.0}})");
+  GgufBuilder scaled = tiny_gemma3();
+  scaled.text("gemma3.rope.scaling.type", "linear").f32("gemma3.rope.scaling.factor", 8);
+  scaled.flags("gemma3.attention.sliding_window_pattern", {false, true});
+  EXPECT_EQ(config(scaled).at("layer_types").to_text(),
+            R"(["full_attention","sliding_attention"])");
+  EXPECT_EQ(config(scaled).at("rope_parameters").at("full_attention").to_text(),
+            R"({"rope_type":"linear","rope_theta":1000000.0,"factor":8.0})");
+  // Every sixth, where the file does not say it; none has a window where there is none.
+  EXPECT_EQ(config(tiny_gemma3().remove("gemma3.attention.sliding_window_pattern"))
+                .at("layer_types")
+                .to_text(),
+            R"(["sliding_attention","sliding_attention"])");
+  GgufBuilder open = tiny_gemma3();
+  open.remove("gemma3.attention.sliding_window_pattern").remove("gemma3.attention.sliding_window");
+  EXPECT_EQ(config(open).at("layer_types").to_text(), R"(["full_attention","full_attention"])");
+  EXPECT_EQ(config(open).find("sliding_window"), nullptr);
+}
+
 void expect_refused(const GgufBuilder& file, Code code, const std::vector<std::string>& parts) {
   const TemporaryFolder folder;
   const auto path = folder.write("model.gguf", file.bytes());
@@ -115,7 +157,7 @@ void expect_refused(const GgufBuilder& file, Code code, const std::vector<std::s
 
 TEST(GgufRefused, WhatIsUnknownMissingOrLeftOverIsNamed) {
   expect_refused(tiny_llama().text("general.architecture", "mamba"), Code::kSupport,
-                 {"'mamba'", "llama, qwen2, qwen3, qwen35"});
+                 {"'mamba'", "llama, qwen2, qwen3, qwen35, gemma3"});
   expect_refused(tiny_llama().u32("llama.expert_count", 8), Code::kBinding,
                  {"unknown key 'llama.expert_count'"});
   expect_refused(tiny_llama().remove("llama.block_count"), Code::kDirectory,
@@ -128,7 +170,12 @@ TEST(GgufRefused, WhatIsUnknownMissingOrLeftOverIsNamed) {
                  {"rope.dimension_count", "4"});
   expect_refused(tiny_llama().text("llama.rope.scaling.type", "longrope"), Code::kSupport,
                  {"longrope"});
-  expect_refused(tiny_llama().u32("split.count", 3), Code::kSupport, {"split.count", "3"});
+  expect_refused(tiny_llama().u32("split.count", 3), Code::kFileset,
+                 {"split.count", "NAME-00001-of-00003.gguf"});
+  expect_refused(tiny_gemma3().f32("gemma3.final_logit_softcapping", 30), Code::kSupport,
+                 {"final_logit_softcapping", "30"});
+  expect_refused(tiny_gemma3().flags("gemma3.attention.sliding_window_pattern", {true}),
+                 Code::kBinding, {"sliding_window_pattern", "1 items", "2 layers"});
   expect_refused(tiny_llama().remove_tensor("blk.0.ffn_up.weight"), Code::kBinding,
                  {"'blk.0.ffn_up.weight' is missing", "[12, 8]"});
   GgufBuilder file = tiny_llama();
@@ -143,6 +190,24 @@ TEST(GgufRefused, WhatIsUnknownMissingOrLeftOverIsNamed) {
   file = tiny_llama();
   file.tensor("blk.0.ffn_up.weight", {1, 256}, 19, std::string(50, '\0'));
   expect_refused(file, Code::kSupport, {"'blk.0.ffn_up.weight' is IQ1_S", "Q6_K"});
+}
+
+// Types whose bytes are known and whose numbers are not.
+TEST(GgufRefused, TypesThatNothingDecodesAreNamed) {
+  const struct {
+    uint32_t id;
+    const char* name;
+    uint64_t values, bytes;
+  } types[] = {{16, "IQ2_XXS", 256, 66}, {17, "IQ2_XS", 256, 74}, {18, "IQ3_XXS", 256, 98},
+               {19, "IQ1_S", 256, 50},   {21, "IQ3_S", 256, 110}, {22, "IQ2_S", 256, 82},
+               {29, "IQ1_M", 256, 56},   {34, "TQ1_0", 256, 54},  {35, "TQ2_0", 256, 66},
+               {39, "MXFP4", 32, 17},    {9, "Q8_1", 32, 36},     {15, "Q8_K", 256, 292}};
+  for (const auto& type : types) {
+    GgufBuilder file = tiny_llama();
+    file.tensor("blk.0.ffn_up.weight", {1, type.values}, type.id, std::string(type.bytes, '\0'));
+    expect_refused(file, Code::kSupport,
+                   {fmt::format("'blk.0.ffn_up.weight' is {}", type.name), "Q6_K"});
+  }
 }
 
 TEST(GgufRefused, ABlockWithoutAFiniteScaleGoesIntoNoArtifact) {
@@ -176,7 +241,7 @@ TEST(GgufRope, DivisorsOfOneMeanNothingAndThoseOfAnotherRuleAreRefused) {
 
 TEST(GgufHostile, AnyByteOfTheHeaderChangedIsRefusedOrRead) {
   const TemporaryFolder folder;
-  for (const GgufBuilder& builder : {tiny_llama(), tiny_qwen35(), wide_qwen35()}) {
+  for (const GgufBuilder& builder : {tiny_llama(), tiny_gemma3(), tiny_qwen35(), wide_qwen35()}) {
     const std::string whole = builder.bytes();
     for (size_t i = 24; i < builder.header().size(); i += 3) {
       std::string changed = whole;

@@ -466,9 +466,9 @@ std::string tokenizer_config(const GgufFile& file) {
 // Ids that end an answer: those the file names, and control tokens that end a turn or a text in
 // every family that has them.
 std::string generation_config(const GgufFile& file) {
-  constexpr std::string_view kEnds[] = {"<|im_end|>",     "<|eot_id|>", "<|eom_id|>",
-                                        "<|endoftext|>",  "<|end|>",    "</s>",
-                                        "<|end_of_text|>"};
+  constexpr std::string_view kEnds[] = {"<|im_end|>",      "<|eot_id|>",   "<|eom_id|>",
+                                        "<|endoftext|>",   "<|end|>",      "</s>",
+                                        "<|end_of_text|>", "<end_of_turn>"};
   const Vocabulary vocabulary = read_vocabulary(file);
   std::vector<uint64_t> ids;
   const auto add = [&](uint64_t id) {

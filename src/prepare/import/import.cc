@@ -17,6 +17,7 @@ constexpr Architecture kArchitectures[] = {
     {"Qwen2ForCausalLM", import_llama_family}, {"Qwen3ForCausalLM", import_llama_family},
     {"Qwen3MoeForCausalLM", import_qwen3_moe}, {"GptOssForCausalLM", import_gpt_oss},
     {"Qwen3_5ForCausalLM", import_qwen3_5},    {"Qwen3_5ForConditionalGeneration", import_qwen3_5},
+    {"Gemma3ForCausalLM", import_gemma3},      {"Gemma3ForConditionalGeneration", import_gemma3},
 };
 
 std::string architecture_name(const Json& config, const std::string& where) {

@@ -64,6 +64,16 @@ TEST(Import, NormalisesTheConfigOfEveryFamily) {
        R"({"rope_theta":1000000.0,"partial_rotary_factor":0.25,"mrope_section":[4,2,2]},)"
        R"("linear_num_key_heads":2,"linear_key_head_dim":32,"linear_num_value_heads":4,)"
        R"("linear_value_head_dim":32,"linear_conv_kernel_dim":4,"intermediate_size":256})"},
+      {"goldens/models/gemma3_text",
+       R"({"architectures":["Gemma3ForCausalLM"],"model_type":"gemma3_text","hidden_size":128,)"
+       R"("vocab_size":512,"num_hidden_layers":6,"max_position_embeddings":1024,)"
+       R"("tie_word_embeddings":true,"rms_norm_eps":9.999999974752427e-07,"layer_types":)"
+       R"(["sliding_attention","sliding_attention","full_attention","sliding_attention",)"
+       R"("sliding_attention","full_attention"],"num_attention_heads":4,"num_key_value_heads":2,)"
+       R"("head_dim":32,"rope_parameters":{"full_attention":{"rope_type":"linear",)"
+       R"("rope_theta":1000000.0,"factor":8.0},"sliding_attention":{"rope_type":"default",)"
+       R"("rope_theta":10000.0}},"query_pre_attn_scalar":48.0,"sliding_window":8,)"
+       R"("intermediate_size":256})"},
   };
   for (const auto& one : cases) {
     SKIP_WITHOUT(golden(one.folder));
@@ -87,6 +97,7 @@ TEST(Import, ReadsEveryGoldenCheckpointAndCoversItsTensors) {
       // 12 in a full-attention layer, 16 in a linear one.
       {"goldens/models/qwen3_5", 3 + 2 * 12 + 6 * 16, 1},
       {"goldens/models/qwen3_5_vision", 3 + 12 + 3 * 16, 1},
+      {"goldens/models/gemma3_text", 3 + 6 * 13, 0},
       {"models/nano", 3 + 2 * 12 + 4 * 16, 1},
       {"models/stories260k/hf-f32", 3 + 5 * 9, 0},
       {"models/stories260k/hf-bf16", 3 + 5 * 9, 0},
@@ -100,6 +111,101 @@ TEST(Import, ReadsEveryGoldenCheckpointAndCoversItsTensors) {
     EXPECT_EQ(model.skipped.size(), one.skipped) << one.folder;
     EXPECT_TRUE(model.notes.empty()) << one.folder << ": " << model.notes[0];
   }
+}
+
+test::Shapes gemma3_tensors(const std::string& prefix, uint64_t layers) {
+  test::Shapes out = {{prefix + "embed_tokens.weight", {16, 8}}, {prefix + "norm.weight", {8}}};
+  for (uint64_t i = 0; i < layers; ++i) {
+    const std::string l = fmt::format("{}layers.{}.", prefix, i);
+    for (const char* norm : {"input_layernorm", "post_attention_layernorm",
+                             "pre_feedforward_layernorm", "post_feedforward_layernorm"})
+      out.push_back({l + norm + ".weight", {8}});
+    for (const char* norm : {"q_norm", "k_norm"})
+      out.push_back({l + "self_attn." + norm + ".weight", {4}});
+    out.push_back({l + "self_attn.q_proj.weight", {32, 8}});
+    out.push_back({l + "self_attn.k_proj.weight", {16, 8}});
+    out.push_back({l + "self_attn.v_proj.weight", {16, 8}});
+    out.push_back({l + "self_attn.o_proj.weight", {8, 32}});
+    out.push_back({l + "mlp.gate_proj.weight", {12, 8}});
+    out.push_back({l + "mlp.up_proj.weight", {12, 8}});
+    out.push_back({l + "mlp.down_proj.weight", {8, 12}});
+  }
+  return out;
+}
+
+// Head counts are left to the class's defaults, as in published files.
+Json gemma3_config() {
+  return parse_json(R"({"architectures":["Gemma3ForCausalLM"],"model_type":"gemma3_text",
+    "hidden_size":8,"intermediate_size":12,"num_hidden_layers":7,"head_dim":4,"vocab_size":16,
+    "sliding_window":5,"rope_scaling":{"factor":8.0,"rope_type":"linear"},"rope_theta":1000000,
+    "rope_local_base_freq":10000,"hidden_activation":"gelu_pytorch_tanh",
+    "sliding_window_pattern":6,"cache_implementation":"hybrid","final_logit_softcapping":null})",
+                    "config");
+}
+
+Json gemma3_import(const Json& config, const test::Shapes& tensors, size_t skipped = 0) {
+  const test::TemporaryFolder folder;
+  test::write_checkpoint(folder.path(), config, tensors);
+  const auto checkpoint = checkpoint::Checkpoint::open(folder.path());
+  const ImportedModel model = import_checkpoint(checkpoint);
+  EXPECT_EQ(model.skipped.size(), skipped);
+  EXPECT_EQ(model.components[0].parameters.size(), 3u + 7 * 13);
+  return model.components[0].config;
+}
+
+TEST(ImportGemma3, ReadsBothSpellingsOfWindowsAndRotations) {
+  const Json old = gemma3_import(gemma3_config(), gemma3_tensors("model.", 7));
+  EXPECT_EQ(old.at("layer_types").to_text(),
+            R"(["sliding_attention","sliding_attention","sliding_attention","sliding_attention",)"
+            R"("sliding_attention","full_attention","sliding_attention"])");
+  EXPECT_EQ(old.at("rope_parameters").to_text(),
+            R"({"full_attention":{"rope_type":"linear","rope_theta":1000000.0,"factor":8.0},)"
+            R"("sliding_attention":{"rope_type":"default","rope_theta":10000.0}})");
+  EXPECT_EQ(old.at("query_pre_attn_scalar"), Json(256.0));
+  EXPECT_EQ(old.at("max_position_embeddings"), Json(131072));
+  Json config = gemma3_config();
+  for (const char* key :
+       {"rope_scaling", "rope_theta", "rope_local_base_freq", "sliding_window_pattern"})
+    config.set(key, Json());
+  config.set("layer_types", old.at("layer_types"));
+  config.set("rope_parameters", parse_json(R"({"full_attention":{"rope_type":"linear","factor":8.0},
+                            "sliding_attention":{"rope_type":"default","rope_theta":10000.0}})",
+                                           "rope"));
+  EXPECT_EQ(gemma3_import(config, gemma3_tensors("model.", 7)), old);
+}
+
+TEST(ImportGemma3, FindsTheTextModelBesideATower) {
+  const Json inner = gemma3_config();
+  const Json alone = gemma3_import(inner, gemma3_tensors("model.", 7));
+  const Json outer =
+      Json::object({{"architectures", Json::array({"Gemma3ForConditionalGeneration"})},
+                    {"model_type", "gemma3"},
+                    {"mm_tokens_per_image", 256},
+                    {"vision_config", Json::object()},
+                    {"text_config", inner}});
+  for (const char* prefix : {"model.language_model.", "language_model.model."}) {
+    test::Shapes tensors = gemma3_tensors(prefix, 7);
+    tensors.push_back({"vision_tower.vision_model.post_layernorm.weight", {4}});
+    EXPECT_EQ(gemma3_import(outer, tensors, 1), alone);
+  }
+}
+
+TEST(ImportGemma3, RefusesMathematicsOfItsRelatives) {
+  const auto refused = [](const char* key, Json value) {
+    Json config = gemma3_config();
+    config.set(key, std::move(value));
+    return import_error(config, gemma3_tensors("model.", 7));
+  };
+  expect_error(refused("final_logit_softcapping", 30.0), Code::kSupport,
+               {"final_logit_softcapping", "30"});
+  expect_error(refused("use_bidirectional_attention", true), Code::kSupport,
+               {"use_bidirectional_attention", "true"});
+  expect_error(refused("hidden_activation", "gelu"), Code::kSupport,
+               {"hidden_activation", "gelu_pytorch_tanh"});
+  expect_error(refused("layer_types", Json(Json::Array(7, Json("linear_attention")))),
+               Code::kSupport, {"layer_types", "linear_attention"});
+  expect_error(refused("per_layer_config", Json::object({{"0", 1}})), Code::kBinding,
+               {"per_layer_config"});
 }
 
 TEST(Import, SplitsQueryAndGateRowsPerHead) {

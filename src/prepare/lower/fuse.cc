@@ -23,9 +23,9 @@ using kernel::LinearOutput;
 // Operands of linear (kernel/linear.h).
 enum LinearOperand { kX, kW, kBias, kY, kNorm, kGate, kResidual };
 
-// Segments of a SwiGLU weight end where panels of 16 rows end, so that a kernel finds gate and up
-// of 16 outputs in one panel each.
-constexpr uint64_t kSwigluRows = 16;
+// Segments of a gated unit's weight end where panels of 16 rows end, so that a kernel finds gate
+// and up of 16 outputs in one panel each.
+constexpr uint64_t kHalfRows = 16;
 
 bool overlap(Value a, Value b) {
   return a.id == b.id && a.column < b.column + b.cols && b.column < a.column + a.cols;
@@ -47,8 +47,10 @@ class Fusion {
     for_each(Op::kGatherRows, [this](int n) { gather_first(n); });
     for (const Op op : {Op::kRmsNorm, Op::kGateMul, Op::kGatedNorm})
       for_each(op, [this](int n) { fold_before_linears(n); });
-    for_each(Op::kSwiglu, [this](int n) { fold_swiglu(n); });
+    fold_units(Op::kSwiglu, LinearOutput::kSwiglu);
+    fold_units(Op::kGeglu, LinearOutput::kGeglu);
     for_each(Op::kAdd, [this](int n) { fold_add(n); });
+    for_each(Op::kAdd, [this](int n) { fold_norm_add(n); });
     for_each(Op::kLinear, [this](int n) { add_in_place(n); });
     for_each(Op::kKvWrite, [this](int n) { fold_attention_input(n); });
     std::erase_if(graph_.nodes, [](const Node& n) { return n.operands.empty(); });
@@ -181,20 +183,25 @@ class Fusion {
     });
   }
 
-  void fold_swiglu(int last) {
+  void fold_units(Op unit, LinearOutput becomes) {
+    for_each(unit, [this, becomes](int n) { fold_unit(n, becomes); });
+  }
+
+  // A gated unit of the two halves of a linear's output.
+  void fold_unit(int last, LinearOutput becomes) {
     const Value gate = node(last).operands[0].value, up = node(last).operands[1].value;
     const NodeOperand y = node(last).operands[2];
     if (gate.id != up.id || gate.column != 0 || up.column != gate.cols) return;
-    if (gate.cols % kSwigluRows != 0) return;  // both halves may lie in one segment
+    if (gate.cols % kHalfRows != 0) return;  // both halves may lie in one segment
     const Value both = {gate.id, 0, 2 * gate.cols};
     const std::optional<int> linear = maker(both, Op::kLinear);
     if (!linear || !has_plain_output(node(*linear)) || !may_write(*linear, y.value, last)) return;
     for (const Use& use : uses(both, Kind::kInput, 0, n_nodes()))
       if (use.node != last) return;
     for (const codec::Segment& s : weights_[node(*linear).operands[kW].index].segments)
-      if (s.rows() % kSwigluRows != 0) return;
+      if (s.rows() % kHalfRows != 0) return;
     node(*linear).operands[kY] = y;
-    node(*linear).immediates[2] = graph::integer(static_cast<int64_t>(LinearOutput::kSwiglu));
+    node(*linear).immediates[2] = graph::integer(static_cast<int64_t>(becomes));
     remove(last);
   }
 
@@ -210,6 +217,23 @@ class Fusion {
       node(*linear).operands[kY] = y;
       node(*linear).operands[kResidual] = other;
       return remove(last);
+    }
+  }
+
+  // A norm of whole rows whose result is added to something.
+  void fold_norm_add(int last) {
+    const NodeOperand y = node(last).operands[2];
+    for (const int side : {1, 0}) {
+      const Value normed = node(last).operands[side].value;
+      const NodeOperand other = node(last).operands[1 - side];
+      const std::optional<int> norm = private_maker(normed, Op::kRmsNorm, last);
+      if (!norm || !norms_width(node(*norm), normed.cols)) continue;
+      const NodeOperand x = node(*norm).operands[0], w = node(*norm).operands[1];
+      if (is_written(x.value, *norm + 1, last)) continue;
+      node(last).op = Op::kNormAdd;
+      node(last).operands = {x, w, other, y};
+      node(last).immediates = node(*norm).immediates;
+      return remove(*norm);
     }
   }
 

@@ -125,6 +125,48 @@ TEST(Fuse, GatesGoIntoTheLinearBehindThem) {
             "  %5 T×8 = linear(%3 T×32, @w4, $c1, %1[32:64] T×32) A16Only\n");
 }
 
+TEST(Fuse, GegluJoinsTheLinearWhoseHalvesItTakes) {
+  Sketch s;
+  const Value y = s.linear(s.embed(8), {32, 32});
+  s.g.geglu(y.columns(0, 32), y.columns(32, 32));
+  const graph::Graph fused = fuse(s.g.finish(), s.weights, s.constants);
+  ASSERT_EQ(fused.nodes.size(), 2u);
+  EXPECT_EQ(fused.nodes[1].op, Op::kLinear);
+  EXPECT_EQ(fused.nodes[1].immediates[2].i, 2);
+  EXPECT_EQ(fused.nodes[1].operands[3].value.cols, 32u);
+}
+
+TEST(Fuse, ANormOfABranchJoinsTheSumBehindIt) {
+  const auto sketch = [](auto use) {
+    Sketch s;
+    const Value x = s.embed(16), y = s.linear(x, {16});
+    use(s, x, y, s.g.rms_norm(y, s.constant(16), 1e-6, true));
+    return s.fused();
+  };
+  const std::string before =
+      "  %0 T×16 = embed(token_ids, @w1)\n"
+      "  %1 T×16 = linear(%0 T×16, @w2) A16Only\n";
+  const auto tapped = [](Sketch& s, Value z) { s.g.tap("z", z); };
+  const std::string joined = "  %3 T×16 = norm_add(%1 T×16, $c1, %0 T×16)\n  tap(%3 T×16, tap)\n";
+  EXPECT_EQ(sketch([&](Sketch& s, Value x, Value, Value n) { tapped(s, s.g.add(x, n)); }),
+            before + joined);
+  EXPECT_EQ(sketch([&](Sketch& s, Value x, Value, Value n) { tapped(s, s.g.add(n, x)); }),
+            before + joined);
+  const auto stays = [&](auto use) { EXPECT_EQ(sketch(use).find("norm_add"), std::string::npos); };
+  stays([&](Sketch& s, Value x, Value, Value n) {
+    tapped(s, s.g.add(x, n));
+    s.g.tap("n", n);
+  });
+  stays([&](Sketch& s, Value x, Value y, Value n) {
+    s.g.linear_into(y, x, s.weight({16}, 16), Policy::kA16Only);
+    s.g.add(x, n);
+  });
+  Sketch heads;
+  const Value x = heads.embed(16);
+  heads.g.add(x, heads.g.rms_norm(heads.linear(x, {16}), heads.constant(8), 1e-6, true));
+  EXPECT_EQ(heads.fused().find("norm_add"), std::string::npos);
+}
+
 TEST(Fuse, SwigluJoinsTheLinearWhoseHalvesItTakes) {
   const auto sketch = [](const std::vector<uint32_t>& rows, auto use) {
     Sketch s;
@@ -337,8 +379,8 @@ std::map<std::string, size_t> launches_by_layer(const fs::path& folder) {
   return out;
 }
 
-TEST(Fuse, AQwen3LayerIsAtMostEightLaunches) {
-  for (const char* name : {"qwen3", "qwen3_tied_yarn"}) {
+TEST(Fuse, ALayerIsAtMostEightLaunches) {
+  for (const char* name : {"qwen3", "qwen3_tied_yarn", "gemma3_text"}) {
     if (!fs::exists(golden(name))) GTEST_SKIP() << golden(name) << " is absent";
     const auto layers = launches_by_layer(golden(name));
     EXPECT_GE(layers.size(), 2u);
@@ -420,7 +462,7 @@ Outcome run_step(const graph::Graph& graph, const TextModel& model, int threads,
 
 TEST(Fuse, KeepsEveryBitOfLogitsTapsAndStates) {
   const Isa isa = machine_isa().value_or(Isa::kV2);
-  for (const char* name : {"nano", "llama3", "qwen2", "qwen3", "qwen3_5"})
+  for (const char* name : {"nano", "llama3", "qwen2", "qwen3", "qwen3_5", "gemma3_text"})
     for (const char* recipe : {"", "q4"})
       for (const bool exact : {false, true})
         for (const bool taps : {false, true}) {

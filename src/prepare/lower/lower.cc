@@ -57,6 +57,10 @@ kernel::KernelId kernel_of(const graph::Node& node, std::span<const codec::Matri
       return KernelId::kGatedDeltaCommit;
     case graph::Op::kGatherColumns:
       return KernelId::kGatherColumns;
+    case graph::Op::kGeglu:
+      return KernelId::kGeglu;
+    case graph::Op::kNormAdd:
+      return KernelId::kNormAdd;
   }
   FLARE_ASSERT(false);
 }

@@ -75,6 +75,8 @@ class Binder {
   // A vector that preparation computed.
   graph::Constant computed(const std::string& name, std::vector<float> values);
   graph::Weight embedding(const std::string& parameter, uint32_t rows, uint32_t cols);
+  // As the source stores it.
+  const codec::Matrix& matrix(graph::Weight weight) const { return weights_[weight.index]; }
 
   // W_i x for each projection of `input`, side by side in one value (result i+1 begins in the
   // column where result i ends) and fused into as few launches as formats and policies allow. A

@@ -47,14 +47,19 @@ graph::Value Layer::head_norm(graph::Value x, std::string_view leaf, uint32_t he
   return binder_.graph().rms_norm(x, binder_.vector(name(leaf), head_dim), eps_, offset_);
 }
 
+graph::Builder::Rope make_rope(Binder& binder, const Config& rope, uint32_t head_dim,
+                               const std::string& name) {
+  const RopeTable table = make_rope_table(rope, head_dim);
+  return {binder.computed(name, table.frequencies), table.factor, 0, 0};
+}
+
 graph::Builder::Rope full_rope(Binder& binder, const Config& config, uint32_t head_dim) {
-  const RopeTable table = make_rope_table(config.object("rope_parameters"), head_dim);
-  return {binder.computed("text/rope", table.frequencies), table.factor, 0, 0};
+  return make_rope(binder, config.object("rope_parameters"), head_dim, "text/rope");
 }
 
 graph::Value attend(Binder& binder, const Layer& layer, const DecoderShape& shape,
                     const graph::Builder::Rope& rope, graph::Value q, graph::Value k,
-                    graph::Value v, int64_t window) {
+                    graph::Value v, int64_t window, double scale) {
   graph::Builder& g = binder.graph();
   const graph::DType dtype = binder.options().kv_dtype;
   const auto paged = graph::StateInfo::Kind::kPaged;
@@ -64,17 +69,42 @@ graph::Value attend(Binder& binder, const Layer& layer, const DecoderShape& shap
   q = g.rope(q, shape.head_dim, rope);
   k = g.rope(k, shape.head_dim, rope);
   return g.attention(q, k, v, keys, values,
-                     {shape.query_heads, shape.kv_heads, shape.head_dim,
-                      1 / std::sqrt(static_cast<double>(shape.head_dim)), window});
+                     {shape.query_heads, shape.kv_heads, shape.head_dim, scale, window});
 }
+
+graph::Value attend(Binder& binder, const Layer& layer, const DecoderShape& shape,
+                    const graph::Builder::Rope& rope, graph::Value q, graph::Value k,
+                    graph::Value v, int64_t window) {
+  return attend(binder, layer, shape, rope, q, k, v, window,
+                1 / std::sqrt(static_cast<double>(shape.head_dim)));
+}
+
+namespace {
+
+std::vector<graph::Value> gate_and_up(Binder& binder, const Layer& layer, const DecoderShape& shape,
+                                      graph::Value h) {
+  return binder.linear(
+      h, layer.name("ffn_input"),
+      {{layer.name("mlp/gate"), shape.intermediate}, {layer.name("mlp/up"), shape.intermediate}});
+}
+
+graph::Value down(Binder& binder, const Layer& layer, const DecoderShape& shape,
+                  graph::Value product) {
+  return binder.linear(product, layer.name("mlp/product"), layer.name("mlp/down"), shape.hidden);
+}
+
+}  // namespace
 
 graph::Value swiglu_mlp(Binder& binder, const Layer& layer, const DecoderShape& shape,
                         graph::Value h) {
-  const auto gate_up = binder.linear(
-      h, layer.name("ffn_input"),
-      {{layer.name("mlp/gate"), shape.intermediate}, {layer.name("mlp/up"), shape.intermediate}});
-  return binder.linear(binder.graph().swiglu(gate_up[0], gate_up[1]), layer.name("mlp/product"),
-                       layer.name("mlp/down"), shape.hidden);
+  const auto both = gate_and_up(binder, layer, shape, h);
+  return down(binder, layer, shape, binder.graph().swiglu(both[0], both[1]));
+}
+
+graph::Value geglu_mlp(Binder& binder, const Layer& layer, const DecoderShape& shape,
+                       graph::Value h) {
+  const auto both = gate_and_up(binder, layer, shape, h);
+  return down(binder, layer, shape, binder.graph().geglu(both[0], both[1]));
 }
 
 void finish_text(Binder& binder, const DecoderShape& shape, graph::Value x, bool offset_norms) {

@@ -39,11 +39,18 @@ class Layer {
   bool offset_;
 };
 
-// Rotation over the whole head by the config's rope_parameters.
+// Rotation over the whole head by an object like rope_parameters; `name` is that of its constant.
+graph::Builder::Rope make_rope(Binder& binder, const Config& rope, uint32_t head_dim,
+                               const std::string& name);
+// The same by the config's rope_parameters.
 graph::Builder::Rope full_rope(Binder& binder, const Config& config, uint32_t head_dim);
 
-// Rotates queries and keys, then paged causal attention with scale head_dim^−½; declares the
+// Rotates queries and keys, then paged causal attention whose scores are scaled; declares the
 // layer's key and value states. window 0: none.
+graph::Value attend(Binder& binder, const Layer& layer, const DecoderShape& shape,
+                    const graph::Builder::Rope& rope, graph::Value q, graph::Value k,
+                    graph::Value v, int64_t window, double scale);
+// With scale head_dim^−½.
 graph::Value attend(Binder& binder, const Layer& layer, const DecoderShape& shape,
                     const graph::Builder::Rope& rope, graph::Value q, graph::Value k,
                     graph::Value v, int64_t window);
@@ -51,6 +58,10 @@ graph::Value attend(Binder& binder, const Layer& layer, const DecoderShape& shap
 // down(silu(gate) ⊙ up).
 graph::Value swiglu_mlp(Binder& binder, const Layer& layer, const DecoderShape& shape,
                         graph::Value h);
+
+// down(gelu_tanh(gate) ⊙ up).
+graph::Value geglu_mlp(Binder& binder, const Layer& layer, const DecoderShape& shape,
+                       graph::Value h);
 
 // Final norm and output head.
 void finish_text(Binder& binder, const DecoderShape& shape, graph::Value x, bool offset_norms);

@@ -20,6 +20,7 @@ constexpr std::string_view kMembers[] = {
 };
 constexpr std::string_view kBias[] = {"attention_bias"};
 constexpr std::string_view kBiasAndWindow[] = {"attention_bias", "sliding_window"};
+constexpr std::string_view kGemma[] = {"query_pre_attn_scalar", "sliding_window"};
 constexpr std::string_view kLinear[] = {"linear_num_key_heads", "linear_key_head_dim",
                                         "linear_num_value_heads", "linear_value_head_dim",
                                         "linear_conv_kernel_dim"};
@@ -36,6 +37,7 @@ constexpr Architecture kArchitectures[] = {
     {"Qwen2ForCausalLM", build_llama, kBiasAndWindow},
     {"Qwen3ForCausalLM", build_qwen3, kBias},
     {"Qwen3_5ForCausalLM", build_qwen3_5, kLinear},
+    {"Gemma3ForCausalLM", build_gemma3, kGemma},
 };
 
 // Their tensors are imported, and that is all so far.

@@ -23,6 +23,7 @@ TextModel build_text_model(ParameterSource& source, const ModelOptions& options)
 // One per architecture file.
 BoundGraph build_llama(ParameterSource& source, const ModelOptions& options);
 BoundGraph build_qwen3(ParameterSource& source, const ModelOptions& options);
+BoundGraph build_gemma3(ParameterSource& source, const ModelOptions& options);
 BoundGraph build_qwen3_5(ParameterSource& source, const ModelOptions& options);
 
 }  // namespace flare::prepare

@@ -82,7 +82,7 @@ void append_names(std::string name, std::vector<std::string>& out) {
 
 TEST(Model, BindsEveryParameterOnce) {
   for (const char* name : {"llama2", "llama3", "mistral", "qwen2", "qwen3", "qwen3_tied_yarn",
-                           "qwen3_5", "qwen3_5_vision", "nano"}) {
+                           "qwen3_5", "qwen3_5_vision", "gemma3_text", "nano"}) {
     const fs::path folder = std::string(name) == "nano" ? kNano : golden(name);
     if (!fs::exists(folder)) GTEST_SKIP() << folder << " is absent";
     for (const char* recipe : {"", "q4"}) {
@@ -91,7 +91,7 @@ TEST(Model, BindsEveryParameterOnce) {
       std::vector<std::string> bound;
       for (const std::string& w : model.step.graph.weight_names) append_names(w, bound);
       for (const std::string& c : model.step.graph.constant_names)
-        if (c != "text/rope") append_names(c, bound);
+        if (!c.starts_with("text/rope")) append_names(c, bound);
       std::vector<std::string> wanted = source.parameters("text");
       std::ranges::sort(bound);
       std::ranges::sort(wanted);
@@ -156,6 +156,33 @@ TEST(Model, ListsTheArchitecturesItKnows) {
   expect_refused(kNano, with(Json::array()), Code::kSupport, {"unknown"});
   expect_refused(kNano, with("Qwen3_5ForCausalLM"), Code::kBinding, {"architectures", "array"});
   expect_refused(kNano, with(Json::array({7})), Code::kBinding, {"architectures", "string"});
+}
+
+TEST(Gemma3, RefusesTypesAndWindowsThatDoNotFit) {
+  const fs::path folder = golden("gemma3_text");
+  if (!fs::exists(folder)) GTEST_SKIP() << folder << " is absent";
+  expect_refused(folder, [](ChangedSource& s) { s.set("sliding_window", Json()); }, Code::kBinding,
+                 {"sliding_window"});
+  expect_refused(folder, [](ChangedSource& s) { s.set("query_pre_attn_scalar", 0); },
+                 Code::kBinding, {"query_pre_attn_scalar", "positive"});
+  expect_refused(folder, [](ChangedSource& s) { s.set("layer_types", Json::array({"a"})); },
+                 Code::kBinding, {"layer_types has 1 entries", "6 expected"});
+  expect_refused(folder, [](ChangedSource& s) { s.set("rope_parameters", Json::object()); },
+                 Code::kBinding, {"sliding_attention"});
+}
+
+// √128 is 11.3137: as served the factor is that of a bf16 model, 11.3125.
+TEST(Gemma3, ScalesEmbeddingsByARootOfTheWeightsType) {
+  const fs::path folder = golden("gemma3_text");
+  if (!fs::exists(folder)) GTEST_SKIP() << folder << " is absent";
+  for (const bool exact : {false, true}) {
+    CheckpointSource source(folder, "", 1);
+    ModelOptions options;
+    options.exact = exact;
+    const graph::Graph g = build_text_model(source, options).step.graph;
+    ASSERT_EQ(g.nodes.front().op, graph::Op::kEmbed);
+    EXPECT_EQ(g.nodes.front().immediates[0].r, exact ? 11.31370830535888671875 : 11.3125);
+  }
 }
 
 TEST(Model, RefusesParametersThatAreLeftOver) {

@@ -114,8 +114,8 @@ Json files_of(const checkpoint::Checkpoint& checkpoint) {
   Json::Array files;
   for (const checkpoint::SafetensorsFile& file : checkpoint.files())
     files.emplace_back(file.path().filename().string());
-  if (checkpoint.gguf() != nullptr)
-    files.emplace_back(checkpoint.gguf()->path().filename().string());
+  for (const checkpoint::GgufFile& part : checkpoint.gguf_parts())
+    files.emplace_back(part.path().filename().string());
   return Json::object({{"kind", checkpoint.gguf() != nullptr ? "gguf" : "safetensors"},
                        {"files", std::move(files)}});
 }
@@ -438,7 +438,7 @@ struct Input {
 
 void add_stamps(const checkpoint::Checkpoint& checkpoint, FileStamps& stamps) {
   for (const checkpoint::SafetensorsFile& file : checkpoint.files()) stamps.add(file.path());
-  if (checkpoint.gguf() != nullptr) stamps.add(checkpoint.gguf()->path());
+  for (const checkpoint::GgufFile& part : checkpoint.gguf_parts()) stamps.add(part.path());
 }
 
 void write_artifact(const Input& input, const ArtifactPlan& plan, const fs::path& target,

@@ -6,6 +6,7 @@
 #include "kernel/add.h"
 #include "kernel/gate_mul.h"
 #include "kernel/gated_norm.h"
+#include "kernel/geglu.h"
 #include "kernel/linear.h"
 #include "kernel/op_fixture.h"
 #include "kernel/rms_norm.h"
@@ -19,7 +20,8 @@ using testing::Array;
 constexpr double kUlp = 0x1p-24;
 constexpr double kEps = 1e-5;
 
-enum class Behind { kNothing, kResidual, kResidualInPlace, kSwiglu };
+enum class Behind { kNothing, kResidual, kResidualInPlace, kSwiglu, kGeglu };
+bool takes_halves(Behind behind) { return behind == Behind::kSwiglu || behind == Behind::kGeglu; }
 
 struct Ends {
   LinearInput input;
@@ -29,8 +31,8 @@ std::vector<Ends> all_ends() {
   std::vector<Ends> out;
   for (const LinearInput input :
        {LinearInput::kPlain, LinearInput::kRmsNorm, LinearInput::kGateMul, LinearInput::kGatedNorm})
-    for (const Behind behind :
-         {Behind::kNothing, Behind::kResidual, Behind::kResidualInPlace, Behind::kSwiglu})
+    for (const Behind behind : {Behind::kNothing, Behind::kResidual, Behind::kResidualInPlace,
+                                Behind::kSwiglu, Behind::kGeglu})
       out.push_back({input, behind});
   return out;
 }
@@ -89,8 +91,9 @@ struct Launch {
             added};
   }
   static std::vector<graph::Immediate> immediates(const Ends& ends) {
-    const auto output =
-        ends.behind == Behind::kSwiglu ? LinearOutput::kSwiglu : LinearOutput::kPlain;
+    const auto output = ends.behind == Behind::kSwiglu  ? LinearOutput::kSwiglu
+                        : ends.behind == Behind::kGeglu ? LinearOutput::kGeglu
+                                                        : LinearOutput::kPlain;
     return {graph::integer(static_cast<int64_t>(graph::Policy::kAllowA8)),
             graph::integer(static_cast<int64_t>(ends.input)),
             graph::integer(static_cast<int64_t>(output)), graph::real(kEps),
@@ -99,7 +102,7 @@ struct Launch {
   // Room for y, holding the residual where that is y itself.
   Array room(const Ends& ends) const {
     if (ends.behind == Behind::kResidualInPlace) return residual;
-    return Array(rows, ends.behind == Behind::kSwiglu ? shape.m : 2 * shape.m);
+    return Array(rows, takes_halves(ends.behind) ? shape.m : 2 * shape.m);
   }
 
   // x̂ by the op of its own, a kernel or (isa absent) its oracle.
@@ -138,14 +141,16 @@ struct Launch {
     testing::run_kernel(linear, isa, 1, operands(plain, in, product), immediates(plain), nullptr);
     if (ends.behind == Behind::kNothing) return product;
     OperandView first = product.view(), second = residual.view();
-    if (ends.behind == Behind::kSwiglu) {
+    if (takes_halves(ends.behind)) {
       second = first;
       first.cols = second.cols = shape.m;
       second.data += shape.m * sizeof(float);
     }
     const OperandView o[] = {first, second, y.view()};
-    testing::run_kernel(ends.behind == Behind::kSwiglu ? KernelId::kSwiglu : KernelId::kAdd, isa, 1,
-                        o, {}, nullptr);
+    const KernelId behind = ends.behind == Behind::kSwiglu  ? KernelId::kSwiglu
+                            : ends.behind == Behind::kGeglu ? KernelId::kGeglu
+                                                            : KernelId::kAdd;
+    testing::run_kernel(behind, isa, 1, o, {}, nullptr);
     return y;
   }
 
@@ -198,9 +203,11 @@ TEST(LinearEnds, GiveTheBitsOfSeparateLaunchesInAnyTeam) {
 // the product (linear_test.cc).
 double input_roundings(int64_t k) { return static_cast<double>(k) / 4 + 24; }
 double product_roundings(int64_t k) { return static_cast<double>(k) / 2 + 10; }
-// SiLU's slope is below 1.1; itself and the product cost 12 roundings.
-constexpr double kSlope = 1.1;
-constexpr double kSwigluRoundings = 12;
+// The slopes of SiLU and GELU are below 1.13; themselves and the product cost 12 roundings, and
+// GELU's exponent 2z, of four roundings, moves it by 4·|x·σ(2z)·2z| < 5 more.
+constexpr double kSlope = 1.13;
+constexpr double kUnitRoundings = 12;
+constexpr double kExponentRoundings = 5;
 
 double silu(double x) { return x / (1 + std::exp(-x)); }
 
@@ -237,12 +244,14 @@ TEST(LinearEnds, FollowTheOracles) {
         }
         for (int64_t n = 0; n < y.cols(); ++n) {
           double want = product[n], bound = error[n];
-          if (ends.behind == Behind::kSwiglu) {
+          if (takes_halves(ends.behind)) {
             const double up = product[shape.m + n];
-            want = silu(product[n]) * up;
-            bound = kSlope * error[n] * std::abs(up) +
-                    std::abs(silu(product[n])) * error[shape.m + n] +
-                    kSwigluRoundings * kUlp * std::abs(want);
+            const double gate =
+                ends.behind == Behind::kSwiglu ? silu(product[n]) : gelu_tanh(product[n]);
+            want = gate * up;
+            bound = kSlope * error[n] * std::abs(up) + std::abs(gate) * error[shape.m + n] +
+                    kUnitRoundings * kUlp * std::abs(want) +
+                    kExponentRoundings * kUlp * std::abs(up);
           } else if (ends.behind != Behind::kNothing) {
             want += launch.residual.row(t)[n];
             bound += kUlp * std::abs(want);

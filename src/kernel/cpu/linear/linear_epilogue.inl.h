@@ -1,12 +1,26 @@
 // What stands behind the product of linear. Needs vec.inl.h before it.
 
-inline VF swiglu(VF gate, VF up) { return silu(gate) * up; }
+struct Silu {
+  static VF apply(VF x) { return silu(x); }
+};
+struct GeluTanh {
+  static VF apply(VF x) { return gelu_tanh(x); }
+};
 
-// out = silu(gate) ⊙ up; out may be either.
-inline void swiglu_row(const float* gate, const float* up, int64_t n, float* out) {
+template <typename Activation>
+inline void gated_columns(const float* gate, const float* up, int64_t n, float* out) {
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) store(out + i, swiglu(load(gate + i), load(up + i)));
-  if (i < n) store_n(out + i, swiglu(load_n(gate + i, n - i), load_n(up + i, n - i)), n - i);
+  for (; i + kLanes <= n; i += kLanes)
+    store(out + i, Activation::apply(load(gate + i)) * load(up + i));
+  if (i < n)
+    store_n(out + i, Activation::apply(load_n(gate + i, n - i)) * load_n(up + i, n - i), n - i);
+}
+
+// out = act(gate) ⊙ up, with the activation that `output` names; out may be either.
+inline void gated_row(LinearOutput output, const float* gate, const float* up, int64_t n,
+                      float* out) {
+  if (output == LinearOutput::kSwiglu) return gated_columns<Silu>(gate, up, n, out);
+  gated_columns<GeluTanh>(gate, up, n, out);
 }
 
 // out = x + y; out may be either.
@@ -21,7 +35,7 @@ inline void finish_row(const Problem& p, int64_t t, Range stored, const float* p
   const int64_t n = stored.end - stored.begin;
   float* y = p.y + t * p.y_stride + stored.begin;
   product += stored.begin;
-  if (p.output == LinearOutput::kSwiglu) return swiglu_row(product, product + p.n_stored(), n, y);
+  if (takes_halves(p.output)) return gated_row(p.output, product, product + p.n_stored(), n, y);
   if (p.residual) return add_row(p.residual + t * p.residual_stride + stored.begin, product, n, y);
   __builtin_memcpy(y, product, static_cast<size_t>(n) * 4);
 }
@@ -37,7 +51,7 @@ inline void for_outputs(const Problem& p, const Room& room, const Member& member
   to_room.y = room.product;
   to_room.y_stride = p.n_outputs;
   multiply(to_room, stored);
-  if (p.output == LinearOutput::kSwiglu)
+  if (takes_halves(p.output))
     multiply(to_room, Range{stored.begin + p.n_stored(), stored.end + p.n_stored()});
   for (int64_t t = 0; t < p.n_rows; ++t) finish_row(p, t, stored, room.product + t * p.n_outputs);
 }

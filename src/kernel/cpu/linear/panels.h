@@ -4,9 +4,9 @@
 // every member for itself where few rows make that cheaper than meeting, else row by row over the
 // team with a barrier behind; or as binary32, row by row with a barrier. Then panels are dealt out.
 // Few rows take shares of neighbouring panels and stream each one's bytes once for all rows; with
-// SwiGLU a gate's panel comes with its up projection's. Many rows take runs of pairs of panels, two
-// neighbours or a gate's and its up projection's, unpack slices of a pair's columns to bytes (or
-// floats) and multiply blocks of rows with them.
+// a gated unit a gate's panel comes with its up projection's. Many rows take runs of pairs of
+// panels, two neighbours or a gate's and its up projection's, unpack slices of a pair's columns to
+// bytes (or floats) and multiply blocks of rows with them.
 #pragma once
 
 #include "codec/panels.h"

@@ -104,7 +104,7 @@ inline PanelPair pair_of(const PanelProblem& p, int64_t first, int64_t second) {
   if (second < p.n_panels) pair.panels[pair.count++] = panel_at(p, second);
   return pair;
 }
-inline bool is_swiglu(const PanelProblem& p) { return p.problem.output == LinearOutput::kSwiglu; }
+inline bool has_halves(const PanelProblem& p) { return kernel::takes_halves(p.problem.output); }
 
 // Row t of one panel's outputs from its 16 totals.
 inline void finish_panel(const Problem& p, int64_t t, const PanelRef& panel, const float* totals) {
@@ -128,19 +128,19 @@ inline void finish_panel(const Problem& p, int64_t t, const PanelRef& panel, con
 }
 
 // The same for a gate's panel and the up projection's.
-inline void finish_swiglu(const Problem& p, int64_t t, const PanelPair& pair, const float* gate,
+inline void finish_halves(const Problem& p, int64_t t, const PanelPair& pair, const float* gate,
                           const float* up) {
   float* y = p.y + t * p.y_stride + pair.panels[0].output;
-  if (p.bias == nullptr) return ends::swiglu_row(gate, up, kPanelRows, y);
+  if (p.bias == nullptr) return ends::gated_row(p.output, gate, up, kPanelRows, y);
   float biased[2][kPanelRows];
   ends::add_row(gate, p.bias + pair.panels[0].output, kPanelRows, biased[0]);
   ends::add_row(up, p.bias + pair.panels[1].output, kPanelRows, biased[1]);
-  ends::swiglu_row(biased[0], biased[1], kPanelRows, y);
+  ends::gated_row(p.output, biased[0], biased[1], kPanelRows, y);
 }
 
 inline void finish_pair(const Problem& p, int64_t t, const PanelPair& pair, const float* first,
                         const float* second) {
-  if (p.output == LinearOutput::kSwiglu) return finish_swiglu(p, t, pair, first, second);
+  if (kernel::takes_halves(p.output)) return finish_halves(p, t, pair, first, second);
   finish_panel(p, t, pair.panels[0], first);
   if (pair.count == 2) finish_panel(p, t, pair.panels[1], second);
 }
@@ -241,7 +241,7 @@ inline void stream_panel(const PanelProblem& p, const PanelRef& panel, const Qua
 
 // What streams together: a panel, or with SwiGLU a gate's and its up projection's.
 inline PanelPair stream_pair_at(const PanelProblem& p, int64_t i) {
-  return pair_of(p, i, is_swiglu(p) ? p.n_panels / 2 + i : p.n_panels);
+  return pair_of(p, i, has_halves(p) ? p.n_panels / 2 + i : p.n_panels);
 }
 
 // Asks for the first bytes of a share, which no earlier panel asked for.
@@ -255,7 +255,7 @@ inline void prefetch_share(const PanelProblem& p, Range share) {
 // panel of this one, so that its first bytes are on their way.
 template <typename Body>
 inline void for_shares(const PanelProblem& p, Member& member, const Body& body) {
-  Shares shares(is_swiglu(p) ? p.n_panels / 2 : p.n_panels, member.count());
+  Shares shares(has_halves(p) ? p.n_panels / 2 : p.n_panels, member.count());
   Range share = shares.at(member.take());
   prefetch_share(p, share);
   while (share.begin < share.end) {
@@ -418,7 +418,7 @@ FLARE_ALWAYS_INLINE inline void prefetch_outputs(const Problem& p, int64_t t,
                                                  const PanelPair& pair) {
   for (int i = 0; i < pair.count; ++i) {
     const int64_t output = pair.panels[i].output;
-    if (p.output == LinearOutput::kSwiglu && i > 0) return;
+    if (kernel::takes_halves(p.output) && i > 0) return;
     __builtin_prefetch(p.y + t * p.y_stride + output, 1);
     if (p.residual != nullptr) __builtin_prefetch(p.residual + t * p.residual_stride + output, 0);
   }
@@ -484,7 +484,7 @@ inline void tile_pair(const PanelProblem& p, const PanelPair& pair, const PanelR
 }
 
 inline PanelPair tile_pair_at(const PanelProblem& p, int64_t i) {
-  return is_swiglu(p) ? pair_of(p, i, p.n_panels / 2 + i) : pair_of(p, 2 * i, 2 * i + 1);
+  return has_halves(p) ? pair_of(p, i, p.n_panels / 2 + i) : pair_of(p, 2 * i, 2 * i + 1);
 }
 
 // The slice behind pair i's at `col` in the order of tile_item.

@@ -41,7 +41,7 @@ struct Problem {
 
   bool is_stored_at_once() const { return output == LinearOutput::kPlain && residual == nullptr; }
   // Columns of y.
-  int64_t n_stored() const { return output == LinearOutput::kSwiglu ? n_outputs / 2 : n_outputs; }
+  int64_t n_stored() const { return takes_halves(output) ? n_outputs / 2 : n_outputs; }
 };
 // At capacity the pointers are null.
 Problem problem_of(const LaunchArgs& args);
