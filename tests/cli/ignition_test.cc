@@ -231,8 +231,8 @@ TEST_F(Ignition, RefusesBadDestinationsAndValues) {
     expect_refused({"logits", nano, "--tokens", "1", "--output", out("x"), flag}, 2,
                    {"not in range"});
   expect_refused({"build", nano, "--output", out("x.ninfer"), "--artifact-id", "12"}, 2, {"12"});
-  expect_refused({"build", nano, "--output", out("x.ninfer"), "--components", "text,mtp"}, 4,
-                 {"mtp", "text"});
+  expect_refused({"build", nano, "--output", out("x.ninfer"), "--components", "text,dflash"}, 4,
+                 {"dflash", "text"});
   expect_refused({"build", nano, "--output", out("x.ninfer"), "--threads", "0"}, 2, {"threads"});
   expect_refused({"verify", out("none.ninfer")}, 3, {"none.ninfer"});
   expect_refused({"verify", (kNano / "config.json").string()}, 4, {"config.json"});
