@@ -116,7 +116,7 @@ TEST_F(FileTest, MappingShowsTheFileAndSurvivesRelease) {
 
 TEST_F(FileTest, B019_ACopyInMemoryHasTheBytesAndOutlivesTheFile) {
   std::string text;
-  for (int i = 0; text.size() < (17u << 20); ++i) text += std::to_string(i * 7919);
+  for (int64_t i = 0; text.size() < (17u << 20); ++i) text += std::to_string(i * 7919);
   const auto path = write("large", text);
   const File file = File::open(path);
   EXPECT_FALSE(FilePages::of(file).is_copy());
