@@ -10,6 +10,7 @@
 #include "common/kv_dtype.h"
 #include "ignition/commands.h"
 #include "ignition/round_bench.h"
+#include "ignition/run_flags.h"
 #include "prepare/prepare.h"
 
 namespace flare::app {
@@ -231,14 +232,8 @@ std::function<int()> declare_bench(CLI::App& app, const CommonFlags& common) {
       ->type_name("N")
       ->check(check_integer<uint64_t>);
   app.add_option("--output", flags->output, "JSON file to write")->type_name("FILE");
-  app.add_option("--recipe", flags->recipe, "format recipe of a checkpoint (keep)")
-      ->type_name("NAME");
   add_kv_dtype_flag(app, &flags->kv_dtype);
-  app.add_option("--threads", flags->threads, "workers (all cores)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024).description(""));
-  app.add_option("--isa", flags->isa, "highest CPU level to use: v2, v3, v4, vnni, bf16")
-      ->type_name("LEVEL");
+  add_run_flags(app, *flags);
   app.footer(kFooter);
   return [flags, &common] { return run(*flags, common); };
 }

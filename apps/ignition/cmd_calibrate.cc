@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "common/command_line.h"
 #include "ignition/commands.h"
+#include "ignition/run_flags.h"
 #include "ignition/text_input.h"
 #include "prepare/prepare.h"
 #include "prepare/recipe/calibration.h"
@@ -123,13 +124,7 @@ std::function<int()> declare_calibrate(CLI::App& app, const CommonFlags& common)
   app.add_option("--limit", flags->limit, "tokens to read at most (all)")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
-  app.add_option("--recipe", flags->recipe, "format recipe of a checkpoint (keep)")
-      ->type_name("NAME");
-  app.add_option("--threads", flags->threads, "workers (all cores)")
-      ->check(CLI::Range(1, 1024))
-      ->type_name("N");
-  app.add_option("--isa", flags->isa, "highest CPU level to use: v2, v3, v4, vnni, bf16")
-      ->type_name("LEVEL");
+  add_run_flags(app, *flags);
   app.footer(kFooter);
   return [flags, &common] { return run(*flags, common); };
 }

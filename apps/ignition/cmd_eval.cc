@@ -9,6 +9,7 @@
 #include "common/command_line.h"
 #include "common/kv_dtype.h"
 #include "ignition/commands.h"
+#include "ignition/run_flags.h"
 #include "ignition/text_input.h"
 #include "prepare/prepare.h"
 #include "runtime/forward.h"
@@ -185,13 +186,7 @@ std::function<int()> declare_eval(CLI::App& app, const CommonFlags& common) {
   app.add_option("--output", flags->output, "folder to write")->type_name("DIR")->required();
   app.add_flag("--exact", flags->exact, "f32 reference arithmetic, f32 keys and values")
       ->excludes(add_kv_dtype_flag(app, &flags->kv_dtype));
-  app.add_option("--recipe", flags->recipe, "format recipe of a checkpoint (keep)")
-      ->type_name("NAME");
-  app.add_option("--threads", flags->threads, "workers (all cores)")
-      ->check(CLI::Range(1, 1024))
-      ->type_name("N");
-  app.add_option("--isa", flags->isa, "highest CPU level to use: v2, v3, v4, vnni, bf16")
-      ->type_name("LEVEL");
+  add_run_flags(app, *flags);
   app.footer(kFooter);
   return [flags, &common] { return run(*flags, common); };
 }

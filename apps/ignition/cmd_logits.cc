@@ -9,6 +9,7 @@
 #include "common/command_line.h"
 #include "common/kv_dtype.h"
 #include "ignition/commands.h"
+#include "ignition/run_flags.h"
 #include "prepare/prepare.h"
 #include "runtime/forward.h"
 
@@ -95,9 +96,7 @@ std::function<int()> declare_logits(CLI::App& app, const CommonFlags& common) {
   app.add_option("--chunk", flags->chunk, "prompt rows per step (512)")->check(CLI::Range(1, 4096));
   app.add_flag("--exact", flags->exact, "f32 reference arithmetic, f32 keys and values")
       ->excludes(add_kv_dtype_flag(app, &flags->kv_dtype));
-  app.add_option("--recipe", flags->recipe, "format recipe of a checkpoint (keep)");
-  app.add_option("--threads", flags->threads, "workers (all cores)")->check(CLI::Range(1, 1024));
-  app.add_option("--isa", flags->isa, "highest CPU level to use: v2, v3, v4, vnni, bf16");
+  add_run_flags(app, *flags);
   return [flags, &common] { return run(*flags, common); };
 }
 

@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "kernel/cpu/isa_region.h"
+#include "base/isa_region.h"
 
 namespace flare::bench {
 namespace {

@@ -2,7 +2,7 @@
 // No include guard; a unit defines FLARE_BODY, after all its other includes, and includes this.
 #include <immintrin.h>
 
-#include "kernel/cpu/isa_region.h"
+#include "base/isa_region.h"
 
 namespace flare::kernel::v2 {
 #define FLARE_LANES 4

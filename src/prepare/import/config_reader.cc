@@ -97,6 +97,25 @@ std::string shown(const Json& value) { return quote(value.to_text()); }
 
 }  // namespace
 
+std::vector<std::string> read_layer_types(ConfigReader& config, uint64_t layers,
+                                          std::string_view other, uint64_t interval) {
+  constexpr std::string_view kFull = "full_attention";
+  auto types = config.texts("layer_types");
+  if (!types) {
+    types.emplace();
+    for (uint64_t i = 0; i < layers; ++i)
+      types->emplace_back((i + 1) % interval == 0 ? kFull : other);
+  }
+  if (types->size() != layers)
+    throw Error(Code::kBinding, "{}: layer_types has {} items, expected {}", config.where(),
+                types->size(), layers);
+  for (const std::string& type : *types)
+    if (type != kFull && type != other)
+      throw Error(Code::kSupport, "{}: layer_types has {}, only {} and {} are supported",
+                  config.where(), quote(type), kFull, other);
+  return *types;
+}
+
 std::span<const std::string_view> neutral_keys() { return kNeutralKeys; }
 
 double config_real(double value) { return static_cast<double>(static_cast<float>(value)); }

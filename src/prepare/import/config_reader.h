@@ -48,6 +48,11 @@ class ConfigReader {
   std::vector<bool> read_;
 };
 
+// `layer_types`: full_attention or `other` for each of so many layers. Where the config lists none,
+// every `interval`-th is full. Errors: kBinding for another count, kSupport for another type.
+std::vector<std::string> read_layer_types(ConfigReader& config, uint64_t layers,
+                                          std::string_view other, uint64_t interval);
+
 // Keys of transformers' base configuration and generation defaults: no effect on the mathematics.
 std::span<const std::string_view> neutral_keys();
 

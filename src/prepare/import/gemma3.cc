@@ -30,21 +30,7 @@ std::vector<std::string> read_layer_types(ConfigReader& config, uint64_t layers)
   uint64_t pattern = 6;
   for (const char* key : {"sliding_window_pattern", "_sliding_window_pattern"})
     pattern = config.count_or(key, pattern);
-  auto types = config.texts("layer_types");
-  if (!types) {
-    types.emplace();
-    for (uint64_t i = 0; i < layers; ++i)
-      types->emplace_back((i + 1) % pattern == 0 ? kFull : kSliding);
-  }
-  if (types->size() != layers)
-    throw Error(Code::kBinding, "{}: layer_types has {} items, expected {}", config.where(),
-                types->size(), layers);
-  for (const std::string& type : *types)
-    if (type != kFull && type != kSliding)
-      throw Error(Code::kSupport,
-                  "{}: layer_types has {}, only full_attention and sliding_attention are supported",
-                  config.where(), quote(type));
-  return *types;
+  return prepare::read_layer_types(config, layers, kSliding, pattern);
 }
 
 // Absent keys have the values of the family's configuration class: published files with a vision

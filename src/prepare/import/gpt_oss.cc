@@ -8,23 +8,7 @@
 namespace flare::prepare {
 namespace {
 
-constexpr std::string_view kSliding = "sliding_attention", kFull = "full_attention";
-
-std::vector<std::string> read_layer_types(ConfigReader& config, uint64_t layers) {
-  auto types = config.texts("layer_types");
-  if (!types) {
-    types.emplace();
-    for (uint64_t i = 0; i < layers; ++i) types->emplace_back(i % 2 == 0 ? kSliding : kFull);
-  }
-  if (types->size() != layers)
-    throw Error(Code::kBinding, "{}: layer_types has {} items, expected {}", config.where(),
-                types->size(), layers);
-  for (const std::string& type : *types)
-    if (type != kSliding && type != kFull)
-      throw Error(Code::kSupport, "{}: layer_types has {}, only {} and {} are supported",
-                  config.where(), quote(type), kSliding, kFull);
-  return *types;
-}
+constexpr std::string_view kSliding = "sliding_attention";
 
 void add_attention(ComponentBuilder& build, const DecoderSizes& s, const std::string& b,
                    const std::string& hf) {
@@ -88,7 +72,7 @@ void import_gpt_oss(std::string_view, const Json& json, const std::string& where
   check_layer_count(s.layers, tensors, where);
   const ExpertCounts counts = read_expert_counts(config);
   const uint64_t width = config.count("intermediate_size");
-  const auto types = read_layer_types(config, s.layers);
+  const auto types = read_layer_types(config, s.layers, kSliding, 2);
   const uint64_t window = config.count("sliding_window");
   const double eps = config.positive_real_or("rms_norm_eps", 1e-5);
   Json rope = plain_rope(config, 150000, s.positions);

@@ -30,25 +30,6 @@ struct Sizes {
   uint64_t vg() const { return checked_mul(nv, dv, "linear value width"); }
 };
 
-std::vector<std::string> read_layer_types(ConfigReader& config, uint64_t layers) {
-  const uint64_t interval = config.count_or("full_attention_interval", 4);
-  auto types = config.texts("layer_types");
-  if (!types) {
-    types.emplace();
-    for (uint64_t i = 0; i < layers; ++i)
-      types->emplace_back((i + 1) % interval == 0 ? kFull : kLinear);
-  }
-  if (types->size() != layers)
-    throw Error(Code::kBinding, "{}: layer_types has {} items, expected {}", config.where(),
-                types->size(), layers);
-  for (const std::string& type : *types)
-    if (type != kFull && type != kLinear)
-      throw Error(Code::kSupport,
-                  "{}: layer_types has {}, only full_attention and linear_attention are supported",
-                  config.where(), quote(type));
-  return *types;
-}
-
 void check_divides(const ConfigReader& config, std::string_view name, uint64_t value,
                    std::string_view divisor_name, uint64_t divisor) {
   if (value % divisor != 0)
@@ -64,7 +45,8 @@ Sizes read_sizes(ConfigReader& config, const TensorPool& tensors) {
   s.vocabulary = config.count("vocab_size");
   s.positions = config.count("max_position_embeddings");
   s.intermediate = config.count("intermediate_size");
-  s.types = read_layer_types(config, s.layers);
+  s.types =
+      read_layer_types(config, s.layers, kLinear, config.count_or("full_attention_interval", 4));
   if (s.any(kFull) || tensors.wants("mtp")) {
     s.heads = config.count("num_attention_heads");
     s.kv_heads = config.count("num_key_value_heads");

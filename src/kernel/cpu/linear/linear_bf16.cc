@@ -1,7 +1,7 @@
 // linear at level bf16: vdpbf16ps for bf16 weights.
 #include <immintrin.h>
 
-#include "kernel/cpu/isa_region.h"
+#include "base/isa_region.h"
 #include "kernel/cpu/linear/linear.h"
 #include "kernel/cpu/linear/problem.h"
 

@@ -1,7 +1,7 @@
 // linear at level v4: AVX-512 for binary32; int8 stays with v3.
 #include <immintrin.h>
 
-#include "kernel/cpu/isa_region.h"
+#include "base/isa_region.h"
 #include "kernel/cpu/linear/linear.h"
 #include "kernel/cpu/linear/panels.h"
 #include "kernel/cpu/linear/problem.h"

@@ -119,21 +119,14 @@ bool is_fp8(FormatId id) { return std::ranges::find(kFp8Formats, id) != std::end
 std::vector<std::byte> random_object(const codec::Format& f, codec::Geometry g,
                                      std::mt19937& random) {
   std::vector<std::byte> object(f.planes(g).total_bytes);
-  if (f.layout == codec::LayoutId::kRowSplitK128) {
+  const bool is_split = f.layout == codec::LayoutId::kRowSplitK128;
+  if (is_split || f.layout == codec::LayoutId::kRowScale ||
+      f.layout == codec::LayoutId::kRowInterleaved) {
     std::normal_distribution<float> normal(0.0f, 0.05f);
     std::vector<float> values(g.rows * g.cols);
     for (float& value : values) value = normal(random);
-    for (uint64_t k = 0; k < std::min<uint64_t>(g.cols, 64); ++k) values[k] = 0;  // scale zero
-    const codec::Planes planes = f.planes(g);
-    std::byte* dst[codec::kMaxPlanes] = {};
-    for (int i = 0; i < planes.count; ++i) dst[i] = object.data() + planes.plane[i].offset;
-    f.encode(values.data(), g.rows, g, dst);
-    return object;
-  }
-  if (f.layout == codec::LayoutId::kRowScale || f.layout == codec::LayoutId::kRowInterleaved) {
-    std::normal_distribution<float> normal(0.0f, 0.05f);
-    std::vector<float> values(g.rows * g.cols);
-    for (float& value : values) value = normal(random);
+    for (uint64_t k = 0; is_split && k < std::min<uint64_t>(g.cols, 64); ++k)
+      values[k] = 0;  // scale zero
     const codec::Planes planes = f.planes(g);
     std::byte* dst[codec::kMaxPlanes] = {};
     for (int i = 0; i < planes.count; ++i) dst[i] = object.data() + planes.plane[i].offset;
