@@ -1,5 +1,5 @@
 // linear over binary32 or bf16 products: blocks of kBlockRows rows of x and four rows of W, vector
-// lanes along K. Needs one of simd_*.inl.h and the ends of linear_prologue.inl.h and
+// lanes along K. Needs one of simd_*.inl.h, pin.inl.h and the ends of linear_prologue.inl.h and
 // linear_epilogue.inl.h before it.
 //
 // An arithmetic A supplies
@@ -60,12 +60,20 @@ inline void multiply_block(const typename A::WWord* const* w, const typename A::
         _mm_prefetch(reinterpret_cast<const char*>(w2 + i + ahead), _MM_HINT_T1);
         _mm_prefetch(reinterpret_cast<const char*>(w3 + i + ahead), _MM_HINT_T1);
       }
-      const auto ws0 = A::weights(w0 + i), ws1 = A::weights(w1 + i);
-      const auto ws2 = A::weights(w2 + i), ws3 = A::weights(w3 + i);
-      for (int r = 0; r < R; ++r) sums0[r] = A::fold(sums0[r], xs[r], ws0);
-      for (int r = 0; r < R; ++r) sums1[r] = A::fold(sums1[r], xs[r], ws1);
-      for (int r = 0; r < R; ++r) sums2[r] = A::fold(sums2[r], xs[r], ws2);
-      for (int r = 0; r < R; ++r) sums3[r] = A::fold(sums3[r], xs[r], ws3);
+      auto ws = A::weights(w0 + i);
+      for (int r = 0; r < R; ++r) sums0[r] = A::fold(sums0[r], xs[r], ws);
+      pin(sums0[R - 1]);
+      ws = A::weights(w1 + i);
+      pin(ws);
+      for (int r = 0; r < R; ++r) sums1[r] = A::fold(sums1[r], xs[r], ws);
+      pin(sums1[R - 1]);
+      ws = A::weights(w2 + i);
+      pin(ws);
+      for (int r = 0; r < R; ++r) sums2[r] = A::fold(sums2[r], xs[r], ws);
+      pin(sums2[R - 1]);
+      ws = A::weights(w3 + i);
+      pin(ws);
+      for (int r = 0; r < R; ++r) sums3[r] = A::fold(sums3[r], xs[r], ws);
     }
     if (i == n) break;
     for (int r = 0; r < R; ++r)

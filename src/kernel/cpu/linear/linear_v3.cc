@@ -23,6 +23,7 @@ namespace ends {
 #undef FLARE_LANES
 }  // namespace ends
 #include "kernel/cpu/linear/simd_v3.inl.h"
+#include "kernel/cpu/linear/pin.inl.h"
 #include "kernel/cpu/linear/linear_float.inl.h"
 #include "kernel/cpu/linear/panel_formats.inl.h"
 #include "kernel/cpu/linear/panel_dots_maddubs.inl.h"

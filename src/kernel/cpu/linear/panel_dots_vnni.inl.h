@@ -3,17 +3,19 @@
 constexpr bool kSignedCodes = false;  // 8-bit codes stay unsigned
 constexpr int kTileRows8 = 6;         // rows of x in a block: 12 sums and 12 totals in registers
 
-// dots[r] += Σ over a group of code·x_r; row r of x is row[r] bytes behind x.
-template <typename P, int R>
+// dots[0][r] += Σ over a group of code·x_r; row r of x is row[r] bytes behind x. One vector holds a
+// panel's lanes.
+template <typename P, int R, int V>
 FLARE_ALWAYS_INLINE inline void group_dots(const std::byte* codes, const int8_t* x,
-                                           const int64_t* row, I* dots) {
+                                           const int64_t* row, I (*dots)[R]) {
+  static_assert(V == 1);
   constexpr int kSteps = P::kGroup / 4, kTurn = kSteps < 8 ? kSteps : 8;
   for (int turn = 0; turn < kSteps / kTurn; ++turn) {
     unrolled<0, kTurn>([&](auto s) FLARE_ALWAYS_INLINE {
       const I w = step_codes<P, s.value>(codes + turn * kTurn * kStepCodeBytes<P>);
       unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
         const I word = splat_word(x + row[r.value] + 4 * (turn * kTurn + s.value));
-        dots[r.value] = _mm512_dpbusd_epi32(dots[r.value], w, word);
+        dots[0][r.value] = _mm512_dpbusd_epi32(dots[0][r.value], w, word);
       });
     });
   }

@@ -195,25 +195,26 @@ template <typename P>
 inline constexpr bool kIsWide = P::kLowBits == 8 || kIsTabled<P>;
 
 // Steps whose products of codes and activations of ±127 are added in 16 bits before they are
-// widened: as few as keep the multipliers busy, since longer runs are longer chains (measured:
-// bench/README.md). Up to 8 fit with 4-bit codes, 4 with 5 bits, 2 with 6.
+// widened: all that fit, 8 with 4-bit codes, 4 with 5 bits, 2 with 6.
 template <typename P>
 constexpr int run_of() {
-  return kIsWide<P> ? 1 : P::kHighBits == 2 ? 2 : 4;
+  constexpr int kSteps = P::kGroup / 4, kMost = kIsWide<P> ? 1 : 8 >> P::kHighBits;
+  return kSteps < kMost ? kSteps : kMost;
 }
-constexpr int tile_run_of(bool is_wide) { return is_wide ? 1 : 2; }
 
 // What a tile's kernel knows of a format once its codes are bytes: formats share kernels.
-template <int kGroupCols, int kOffset, bool kLows, bool kWide, bool kCommon>
+template <int kGroupCols, int kOffset, bool kLows, bool kWide, int kSteps, bool kCommon>
 struct TileFormat {
   static constexpr int kGroup = kGroupCols;
   static constexpr int kOffsetBits = kOffset;
   static constexpr bool kHasLow = kLows;
   static constexpr bool kIsWide = kWide;
+  static constexpr int kRun = kSteps;  // whose products are added in 16 bits
   static constexpr bool kIsCommon = kCommon;
 };
 template <typename P>
-using TileFormatOf = TileFormat<P::kGroup, P::kOffsetBits, P::kHasLow, kIsWide<P>, kIsCommon<P>>;
+using TileFormatOf =
+    TileFormat<P::kGroup, P::kOffsetBits, P::kHasLow, kIsWide<P>, run_of<P>(), kIsCommon<P>>;
 
 // Bytes of a step's codes in a panel, and of a group's.
 template <typename P>

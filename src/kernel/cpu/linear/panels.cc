@@ -76,6 +76,7 @@ PanelScratch carve_scratch(Carver& carver, const PanelProblem& p) {
   s.slice = carver.take<std::byte>(2 * kPanelRows * kSliceCols);
   s.slice_scales = carver.take<float>(2 * kPanelRows * kSliceCols / 16);
   s.slice_lows = carver.take<float>(2 * kPanelRows * kSliceCols / 16);
+  s.slice_starts = carver.take<int32_t>(2 * kPanelRows * kSliceCols / 16);
   s.totals = carver.take<float>(totals_rows(p) * 2 * kPanelRows);
   s.waste = carver.take<float>(kMostBlockRows * 2 * kPanelRows);
   return s;

@@ -103,14 +103,15 @@ class Shares {
 
 // Room of one member.
 struct PanelScratch {
-  float* row = nullptr;           // x̂ of one row, K floats and padding
-  Quantised own[kWidths];         // for launches of at most kOwnElements
-  std::byte* slice = nullptr;     // two panels of kSliceCols columns, a byte a code
-  float* slice_scales = nullptr;  // [2][kSliceCols / 16][16]
-  float* slice_lows = nullptr;    // the same
-  float* values = nullptr;        // [2][kFloatSliceCols][16]
-  float* totals = nullptr;        // [kPairsAtOnce][rows at once][2][16], as binary32 twice that
-  float* waste = nullptr;         // a block of rows of the same
+  float* row = nullptr;             // x̂ of one row, K floats and padding
+  Quantised own[kWidths];           // for launches of at most kOwnElements
+  std::byte* slice = nullptr;       // two panels of kSliceCols columns, a byte a code
+  float* slice_scales = nullptr;    // [2][kSliceCols / 16][16]
+  float* slice_lows = nullptr;      // the same
+  int32_t* slice_starts = nullptr;  // the same: what groups of signed codes begin with
+  float* values = nullptr;          // [2][kFloatSliceCols][16]
+  float* totals = nullptr;          // [kPairsAtOnce][rows at once][2][16], as binary32 twice that
+  float* waste = nullptr;           // a block of rows of the same
 };
 PanelScratch scratch_of(const PanelProblem& p, const Member& member);
 

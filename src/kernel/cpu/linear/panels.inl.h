@@ -4,6 +4,10 @@
 // Every output is Σ over groups, ascending, of scale(w)·scale(x)·(int dot product), each added to
 // the total by mul_add (and of −low(w)·scale(x)·Σx behind it): the same words in both kernels.
 
+// Whether the products take 8-bit codes as signed bytes.
+template <typename P>
+inline constexpr bool kIsSigned = kSignedCodes && kIsWide<P>;
+
 // ---- activations
 
 inline void quantise_row(const float* x, int64_t k, const Quantised& q, int64_t t) {
@@ -81,9 +85,9 @@ constexpr int width_of() {
   return P::kGroup == 64 ? 0 : P::kGroup == 32 ? 1 : 2;
 }
 // What a group's sum begins with: −offset·Σx, or nothing where codes are signed or not raised.
-template <typename P, bool kWide>
+template <typename P, bool kSigned>
 inline I first_dot(const int32_t* neg_sum) {
-  if (P::kOffsetBits == 0 || (kSignedCodes && kWide)) return izero();
+  if (P::kOffsetBits == 0 || kSigned) return izero();
   constexpr int kMore = P::kOffsetBits - kSumBits[width_of<P>()];
   const I sum = isplat(*neg_sum);
   if constexpr (kMore > 0) return shl<kMore>(sum);
@@ -187,16 +191,17 @@ inline void stream_lanes(const PanelRef& panel, int lane, const Quantised& q, in
     });
     for (int g = 0; g < P::kBlockGroups; ++g) {
       if (lane == 0) prefetch(block + kAhead<P, R> + g * kGroupShare<P>, kGroupShare<P>);
+      I dots[V][R];
+      unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
+        const I first = first_dot<P, kIsSigned<P>>(neg_sums + rows.meta[r.value]);
+        unrolled<0, V>([&](auto v) FLARE_ALWAYS_INLINE { dots[v.value][r.value] = first; });
+      });
+      group_dots<P, R, V>(codes, x, rows.code, dots);
       unrolled<0, V>([&](auto v) FLARE_ALWAYS_INLINE {
-        I dots[R];
-        unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
-          dots[r.value] = first_dot<P, kIsWide<P>>(neg_sums + rows.meta[r.value]);
-        });
-        group_dots<P, R>(codes + 4 * kLanes * v.value, x, rows.code, dots);
         unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
           F& total = totals[v.value][r.value];
           const F both = mul(scale[v.value][g], splat(x_scales[rows.meta[r.value]]));
-          total = mul_add(to_float(dots[r.value]), both, total);
+          total = mul_add(to_float(dots[v.value][r.value]), both, total);
           if constexpr (P::kHasLow)
             total = mul_add(low[v.value][g], splat(neg_scaled[rows.meta[r.value]]), total);
         });
@@ -222,7 +227,7 @@ inline void stream_rows(const PanelRef& panel, const Quantised& q, int64_t t, in
     constexpr int kFewer = kIsCommon<P> ? R / 2 : 1;
     if (n <= kFewer) return stream_rows<P, kFewer>(panel, q, t, n, out);
   }
-  constexpr int kVectors = R == 1 ? static_cast<int>(kPanelRows) / kLanes : 1;
+  constexpr int kVectors = R == 1 ? static_cast<int>(kPanelRows) / kLanes : kStreamVectors;
   for (int lane = 0; lane < kPanelRows; lane += kVectors * kLanes)
     stream_lanes<P, R, kVectors>(panel, lane, q, t, n, out);
 }
@@ -283,7 +288,14 @@ struct Slice {
   std::byte* codes;
   float* scales;
   float* lows;
+  int32_t* starts;
 };
+
+// What a group's sums of a tile begin with: Σ of the magnitudes of its negative codes.
+inline I add_negative(I start, I codes) {
+  const I magnitudes = and_(iabs8(codes), inegative8(codes));
+  return iadd(start, imadd16(imaddubs(magnitudes, isplat(0x01010101)), isplat16(1)));
+}
 
 template <typename P>
 inline void unpack_slice(const PanelRef& panel, int64_t col, int64_t n_cols, const Slice& to) {
@@ -295,6 +307,7 @@ inline void unpack_slice(const PanelRef& panel, int64_t col, int64_t n_cols, con
     std::byte* out = to.codes + 4 * lane;
     float* out_scales = to.scales + lane;
     float* out_lows = to.lows + lane;
+    int32_t* out_starts = to.starts + lane;
     for (int64_t done = 0; done < n_cols; done += kBlockCols) {
       const std::byte* codes = block + shape.scale_bytes + 4 * lane;
       F scale[P::kBlockGroups], low[P::kHasLow ? P::kBlockGroups : 1];
@@ -307,11 +320,19 @@ inline void unpack_slice(const PanelRef& panel, int64_t col, int64_t n_cols, con
           store(out_lows, low[g]);
           out_lows += kPanelRows;
         }
+        I start = izero();
         unrolled<0, P::kGroup / 4>([&](auto s) {
           I w = step_codes<P, s.value>(codes);
-          if (kSignedCodes && kIsWide<P>) w = xor_(w, isplat(static_cast<int32_t>(0x80808080u)));
+          if constexpr (kIsSigned<P>) {
+            w = xor_(w, isplat(static_cast<int32_t>(0x80808080u)));
+            start = add_negative(start, w);
+          }
           istore(out + s.value * 64, w);
         });
+        if constexpr (kIsSigned<P>) {
+          istore(out_starts, start);
+          out_starts += kPanelRows;
+        }
         out += P::kGroup * kPanelRows;
         codes += kGroupCodeBytes<P>;
       }
@@ -324,6 +345,7 @@ constexpr int64_t kTotals = 2 * kPanelRows;
 struct TileOperands {
   const std::byte *w0, *w1;
   const float *scales0, *scales1, *lows0, *lows1;
+  const int32_t *starts0, *starts1;
   float *totals0, *totals1;
 };
 
@@ -344,7 +366,12 @@ inline void tile_rows(const TileOperands& o, const Quantised& q, int64_t t, int6
   for (int64_t g = 0; g < n_groups; ++g) {
     I dots0[R], dots1[R];
     unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
-      dots0[r.value] = dots1[r.value] = first_dot<P, P::kIsWide>(neg_sums + rows.meta[r.value]);
+      if constexpr (kSignedCodes && P::kIsWide) {
+        dots0[r.value] = iload(o.starts0 + g * kPanelRows);
+        dots1[r.value] = iload(o.starts1 + g * kPanelRows);
+      } else {
+        dots0[r.value] = dots1[r.value] = first_dot<P, false>(neg_sums + rows.meta[r.value]);
+      }
     });
     tile_dots<P, R>(w0, w1, x, rows.code, dots0, dots1);
     const F s0 = load(o.scales0 + g * kPanelRows), s1 = load(o.scales1 + g * kPanelRows);
@@ -408,6 +435,8 @@ inline void tile_slice(const Slice* slices, Kept kept, const Quantised& q, int64
                             slices[b].scales + lb,
                             slices[a].lows + la,
                             slices[b].lows + lb,
+                            slices[a].starts + la,
+                            slices[b].starts + lb,
                             (kept[a] ? totals : waste) + v * kLanes,
                             (kept[b] ? totals : waste) + (v + 1) * kLanes};
     tile_block<TileFormatOf<P>>(o, q, t, height, col / P::kGroup, n_cols / P::kGroup);
@@ -465,6 +494,7 @@ inline void tile_pair(const PanelProblem& p, const PanelPair& pair, const PanelR
     slices[i].codes = scratch.slice + i * kPanelRows * kSliceCols;
     slices[i].scales = scratch.slice_scales + i * kPanelRows * kSliceCols / 16;
     slices[i].lows = scratch.slice_lows + i * kPanelRows * kSliceCols / 16;
+    slices[i].starts = scratch.slice_starts + i * kPanelRows * kSliceCols / 16;
     unpack_slice<P>(two[i], step.col, step.n_cols, slices[i]);
   }
   const bool finishes = step.is_last && kept.second;  // a pair of two formats comes twice

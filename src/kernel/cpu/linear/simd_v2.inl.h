@@ -6,6 +6,7 @@ using I = __m128i;
 constexpr int kLanes = 4;
 constexpr int kBlockRows = 3;      // rows of x in a binary32 block, by registers
 constexpr int kInt8BlockRows = 4;  // rows of x that stream a panel together
+constexpr int kStreamVectors = 1;  // of a panel that pass together with several rows
 
 inline F zero() { return _mm_setzero_ps(); }
 inline F load(const float* p) { return _mm_loadu_ps(p); }
@@ -61,6 +62,7 @@ inline I lookup(const uint8_t* table, I index) {
 }
 inline I isign8(I a, I b) { return _mm_sign_epi8(a, b); }
 inline I iabs8(I a) { return _mm_abs_epi8(a); }
+inline I inegative8(I a) { return _mm_cmpgt_epi8(izero(), a); }
 inline I isplat16(int16_t v) { return _mm_set1_epi16(v); }
 
 // Four bytes in every lane.

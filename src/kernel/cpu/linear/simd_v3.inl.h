@@ -5,6 +5,7 @@ using I = __m256i;
 constexpr int kLanes = 8;
 constexpr int kBlockRows = 3;
 constexpr int kInt8BlockRows = 4;
+constexpr int kStreamVectors = 2;  // of a panel that pass together with several rows
 
 inline F zero() { return _mm256_setzero_ps(); }
 inline F load(const float* p) { return _mm256_loadu_ps(p); }
@@ -61,6 +62,7 @@ inline I lookup(const uint8_t* table, I index) {
 }
 inline I isign8(I a, I b) { return _mm256_sign_epi8(a, b); }
 inline I iabs8(I a) { return _mm256_abs_epi8(a); }
+inline I inegative8(I a) { return _mm256_cmpgt_epi8(izero(), a); }
 inline I isplat16(int16_t v) { return _mm256_set1_epi16(v); }
 
 // Four bytes in every lane.

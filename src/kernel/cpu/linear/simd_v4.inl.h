@@ -5,6 +5,7 @@ using I = __m512i;
 constexpr int kLanes = 16;
 constexpr int kBlockRows = 6;
 constexpr int kInt8BlockRows = 8;
+constexpr int kStreamVectors = 1;  // of a panel that pass together with several rows
 
 inline F zero() { return _mm512_setzero_ps(); }
 inline F load(const float* p) { return _mm512_loadu_ps(p); }
@@ -65,6 +66,7 @@ inline I isign8(I a, I b) {
   return _mm512_mask_sub_epi8(a, _mm512_movepi8_mask(b), _mm512_setzero_si512(), a);
 }
 inline I iabs8(I a) { return _mm512_abs_epi8(a); }
+inline I inegative8(I a) { return _mm512_movm_epi8(_mm512_movepi8_mask(a)); }
 inline I isplat16(int16_t v) { return _mm512_set1_epi16(v); }
 
 // Four bytes in every lane.
