@@ -53,7 +53,7 @@ inline void round_words(const float* from, int64_t n, uint16_t* words) {
 inline void round_activations(const Problem& p, const Room& room, uint16_t* words, int64_t stride,
                               const Member& member) {
   if (p.input == LinearInput::kPlain) {
-    const int64_t blocks = stride / 32;
+    const int64_t blocks = (p.k + 31) / 32;
     const Range share = share_of(member, p.n_rows * blocks, 1);
     for (int64_t i = share.begin; i < share.end; ++i) {
       const int64_t t = i / blocks, col = i % blocks * 32;
@@ -73,7 +73,7 @@ inline void round_activations(const Problem& p, const Room& room, uint16_t* word
 
 inline void run_pairs(const Problem& p, Member& member) {
   auto* x = reinterpret_cast<uint16_t*>(p.workspace);
-  const int64_t x_stride = (p.k + 31) / 32 * 32;
+  const int64_t x_stride = rows_apart(p.k, kLine / 2);
   const Room room = room_of(p, bf16_bytes(p, member.count()), member.count());
   round_activations(p, room, x, x_stride, member);
   member.barrier();

@@ -1,4 +1,5 @@
-// linear over binary32 or bf16 products: blocks of kBlockRows rows of x and four rows of W, vector
+// linear over binary32 or bf16 products: blocks of kBlockRows rows of x and four rows of W,
+// kBlockWeights of them at a time, vector
 // lanes along K. Needs one of simd_*.inl.h, pin.inl.h and the ends of linear_prologue.inl.h and
 // linear_epilogue.inl.h before it.
 //
@@ -37,54 +38,67 @@ struct Fp16Weights : FloatWeights {
   static F weights(const uint16_t* p) { return load_half(p); }
 };
 
-// out[r] = [Σ x_r·w_0, …, Σ x_r·w_3] over n columns.
-// The sums are four arrays, not one, and the tail takes the same loop: g++ keeps an array in
-// registers only where every loop over it is innermost.
+// out[c][r] = Σ x_r·w_c over n columns, a partial sum a lane, for kBlockWeights rows of W. The tail
+// takes the same loop as the rest. Not inlined: g++ keeps the sums in registers only in a function
+// of their own.
 // `ahead` words behind each weight row lies what comes next: L2 is asked for it. 0: nothing.
 template <typename A, int R>
-inline void multiply_block(const typename A::WWord* const* w, const typename A::XWord* x,
-                           int64_t x_stride, int64_t n, int64_t ahead, __m128* out) {
-  F sums0[R], sums1[R], sums2[R], sums3[R];
-  for (int r = 0; r < R; ++r) sums0[r] = sums1[r] = sums2[r] = sums3[r] = zero();
-  const auto *w0 = w[0], *w1 = w[1], *w2 = w[2], *w3 = w[3];
+[[gnu::noinline]] inline void multiply_lanes(const typename A::WWord* const* weights,
+                                             const typename A::XWord* x, int64_t x_stride,
+                                             int64_t n, int64_t ahead, F (*out)[R]) {
+  constexpr int kWeights = kBlockWeights;
+  F sums[kWeights][R];
+  const typename A::WWord* w[kWeights];
+#pragma GCC unroll 4
+  for (int c = 0; c < kWeights; ++c) {
+    w[c] = weights[c];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) sums[c][r] = zero();
+  }
   typename A::XWord x_end[R * A::kStep];
-  typename A::WWord w_end[4 * A::kStep];
+  typename A::WWord w_end[kWeights * A::kStep];
   while (true) {
     int64_t i = 0;
     for (; i + A::kStep <= n; i += A::kStep) {
-      typename A::X xs[R];
-      for (int r = 0; r < R; ++r) xs[r] = A::x(x + r * x_stride + i);
-      if (ahead != 0) {
-        _mm_prefetch(reinterpret_cast<const char*>(w0 + i + ahead), _MM_HINT_T1);
-        _mm_prefetch(reinterpret_cast<const char*>(w1 + i + ahead), _MM_HINT_T1);
-        _mm_prefetch(reinterpret_cast<const char*>(w2 + i + ahead), _MM_HINT_T1);
-        _mm_prefetch(reinterpret_cast<const char*>(w3 + i + ahead), _MM_HINT_T1);
+      typename A::X ws[kWeights];
+#pragma GCC unroll 4
+      for (int c = 0; c < kWeights; ++c) {
+        ws[c] = A::weights(w[c] + i);
+        if (ahead != 0) _mm_prefetch(reinterpret_cast<const char*>(w[c] + i + ahead), _MM_HINT_T1);
       }
-      auto ws = A::weights(w0 + i);
-      for (int r = 0; r < R; ++r) sums0[r] = A::fold(sums0[r], xs[r], ws);
-      pin(sums0[R - 1]);
-      ws = A::weights(w1 + i);
-      pin(ws);
-      for (int r = 0; r < R; ++r) sums1[r] = A::fold(sums1[r], xs[r], ws);
-      pin(sums1[R - 1]);
-      ws = A::weights(w2 + i);
-      pin(ws);
-      for (int r = 0; r < R; ++r) sums2[r] = A::fold(sums2[r], xs[r], ws);
-      pin(sums2[R - 1]);
-      ws = A::weights(w3 + i);
-      pin(ws);
-      for (int r = 0; r < R; ++r) sums3[r] = A::fold(sums3[r], xs[r], ws);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        auto word = A::x(x + r * x_stride + i);
+        pin(word);
+#pragma GCC unroll 4
+        for (int c = 0; c < kWeights; ++c) sums[c][r] = A::fold(sums[c][r], word, ws[c]);
+      }
     }
     if (i == n) break;
     for (int r = 0; r < R; ++r)
       copy_padded<A::kStep>(x + r * x_stride + i, n - i, x_end + r * A::kStep);
-    for (int c = 0; c < 4; ++c) copy_padded<A::kStep>(w[c] + i, n - i, w_end + c * A::kStep);
+    for (int c = 0; c < kWeights; ++c) {
+      copy_padded<A::kStep>(w[c] + i, n - i, w_end + c * A::kStep);
+      w[c] = w_end + c * A::kStep;
+    }
     x = x_end;
-    w0 = w_end, w1 = w0 + A::kStep, w2 = w1 + A::kStep, w3 = w2 + A::kStep;
     x_stride = n = A::kStep;
     ahead = 0;
   }
-  for (int r = 0; r < R; ++r) out[r] = sum4(sums0[r], sums1[r], sums2[r], sums3[r]);
+#pragma GCC unroll 4
+  for (int c = 0; c < kWeights; ++c)
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) out[c][r] = sums[c][r];
+}
+
+// out[r] = [Σ x_r·w_0, …, Σ x_r·w_3] over n columns.
+template <typename A, int R>
+inline void multiply_block(const typename A::WWord* const* w, const typename A::XWord* x,
+                           int64_t x_stride, int64_t n, int64_t ahead, __m128* out) {
+  F sums[4][R];
+  for (int c = 0; c < 4; c += kBlockWeights)
+    multiply_lanes<A, R>(w + c, x, x_stride, n, ahead, sums + c);
+  for (int r = 0; r < R; ++r) out[r] = sum4(sums[0][r], sums[1][r], sums[2][r], sums[3][r]);
 }
 
 template <typename A, int R>
@@ -125,8 +139,6 @@ inline void multiply_tile(const Problem& p, const Tile& tile, const typename A::
                           int64_t w_stride, const typename A::XWord* x, int64_t x_stride) {
   const bool is_first = tile.col == 0;
   const float* bias = tile.col + tile.n_cols == p.k ? p.bias : nullptr;
-  constexpr int64_t kStride = A::kChunk + 32;
-  typename A::XWord block[kBlockRows * kStride];
   // Blocks of nearly equal height: a low one uses the weights' registers badly.
   const int64_t n_blocks = (p.n_rows + kBlockRows - 1) / kBlockRows;
   // Weights that pass once come from memory: the same columns of the next four rows.
@@ -135,20 +147,12 @@ inline void multiply_tile(const Problem& p, const Tile& tile, const typename A::
     const int64_t t = p.n_rows * b / n_blocks;
     const int64_t n_rows = p.n_rows * (b + 1) / n_blocks - t;
     const typename A::XWord* xs = x + t * x_stride;
-    int64_t xs_stride = x_stride;
-    // Rows a power of two apart would throw each other out of L1.
-    if (n_rows > 1) {
-      for (int64_t r = 0; r < n_rows; ++r)
-        __builtin_memcpy(block + r * kStride, xs + r * x_stride, tile.n_cols * sizeof(*xs));
-      xs = block;
-      xs_stride = kStride;
-    }
     for (int64_t n = 0; n < tile.rows; n += 4) {
       const typename A::WWord* rows[4];
       const int64_t count = tile.rows - n < 4 ? tile.rows - n : 4;
       for (int64_t c = 0; c < 4; ++c) rows[c] = w + (n + (c < count ? c : 0)) * w_stride;
       __m128 sums[kBlockRows];
-      multiply_rows<A, kBlockRows>(n_rows, rows, xs, xs_stride, tile.n_cols, ahead, sums);
+      multiply_rows<A, kBlockRows>(n_rows, rows, xs, x_stride, tile.n_cols, ahead, sums);
       for (int64_t r = 0; r < n_rows; ++r) {
         const int64_t output = tile.output + n;
         float* y = p.y + (t + r) * p.y_stride + output;

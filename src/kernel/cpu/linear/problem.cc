@@ -49,9 +49,9 @@ Problem problem_of(const LaunchArgs& args) {
 Room room_of(const Problem& problem, uint64_t own_bytes, int n_members) {
   Room room;
   int64_t at = align_up(static_cast<int64_t>(own_bytes), kLine);
-  if (problem.input != LinearInput::kPlain) {
+  if (!problem.is_one_plain_row()) {
     room.rows = reinterpret_cast<float*>(problem.workspace + at);
-    room.rows_stride = align_up(problem.k, kLine / 4);
+    room.rows_stride = rows_apart(problem.k, kLine / 4);
     at += std::max<int64_t>(problem.n_rows, n_members) * room.rows_stride * 4;
   }
   if (!problem.is_stored_at_once()) {
@@ -68,7 +68,7 @@ uint64_t tile_bytes(int n_members) {
 
 uint64_t bf16_bytes(const Problem& problem, int n_members) {
   // Level bf16 keeps x as bf16 words; the others convert tiles of weights as generic does.
-  const int64_t words = align_up(problem.n_rows * align_up(problem.k, 32) * 2, kLine);
+  const int64_t words = problem.n_rows * rows_apart(problem.k, kLine / 2) * 2;
   return std::max(static_cast<uint64_t>(words), tile_bytes(n_members));
 }
 

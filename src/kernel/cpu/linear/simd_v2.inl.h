@@ -4,7 +4,8 @@
 using F = __m128;
 using I = __m128i;
 constexpr int kLanes = 4;
-constexpr int kBlockRows = 3;      // rows of x in a binary32 block, by registers
+constexpr int kBlockRows = 6;  // rows of x in a binary32 block, by registers
+constexpr int kBlockWeights = 2;
 constexpr int kInt8BlockRows = 4;  // rows of x that stream a panel together
 constexpr int kStreamVectors = 1;  // of a panel that pass together with several rows
 

@@ -3,7 +3,8 @@
 using F = __m256;
 using I = __m256i;
 constexpr int kLanes = 8;
-constexpr int kBlockRows = 3;
+constexpr int kBlockRows = 6;
+constexpr int kBlockWeights = 2;
 constexpr int kInt8BlockRows = 4;
 constexpr int kStreamVectors = 2;  // of a panel that pass together with several rows
 

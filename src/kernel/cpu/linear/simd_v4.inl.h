@@ -4,6 +4,7 @@ using F = __m512;
 using I = __m512i;
 constexpr int kLanes = 16;
 constexpr int kBlockRows = 6;
+constexpr int kBlockWeights = 4;
 constexpr int kInt8BlockRows = 8;
 constexpr int kStreamVectors = 1;  // of a panel that pass together with several rows
 
