@@ -38,7 +38,11 @@ struct Fp16Weights : FloatWeights {
   static F weights(const uint16_t* p) { return load_half(p); }
 };
 
-// out[c][r] = Σ x_r·w_c over n columns, a partial sum a lane, for kBlockWeights rows of W. The tail
+// Rows of W at a time: as many sums as registers hold, and enough to hide an addition's latency.
+template <int R>
+constexpr int kWeightsOf = R <= 2 ? 4 : kBlockWeights;
+
+// out[c][r] = Σ x_r·w_c over n columns, a partial sum a lane, for kWeightsOf<R> rows of W. The tail
 // takes the same loop as the rest. Not inlined: g++ keeps the sums in registers only in a function
 // of their own.
 // `ahead` words behind each weight row lies what comes next: L2 is asked for it. 0: nothing.
@@ -46,7 +50,7 @@ template <typename A, int R>
 [[gnu::noinline]] inline void multiply_lanes(const typename A::WWord* const* weights,
                                              const typename A::XWord* x, int64_t x_stride,
                                              int64_t n, int64_t ahead, F (*out)[R]) {
-  constexpr int kWeights = kBlockWeights;
+  constexpr int kWeights = kWeightsOf<R>;
   F sums[kWeights][R];
   const typename A::WWord* w[kWeights];
 #pragma GCC unroll 4
@@ -96,7 +100,7 @@ template <typename A, int R>
 inline void multiply_block(const typename A::WWord* const* w, const typename A::XWord* x,
                            int64_t x_stride, int64_t n, int64_t ahead, __m128* out) {
   F sums[4][R];
-  for (int c = 0; c < 4; c += kBlockWeights)
+  for (int c = 0; c < 4; c += kWeightsOf<R>)
     multiply_lanes<A, R>(w + c, x, x_stride, n, ahead, sums + c);
   for (int r = 0; r < R; ++r) out[r] = sum4(sums[0][r], sums[1][r], sums[2][r], sums[3][r]);
 }
