@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "frontend/tokenizer/pre_tokenizer.h"
 #include "frontend/tokenizer/unicode.h"
 
 namespace flare::frontend::tokenizer {
@@ -15,7 +16,6 @@ Bpe::Bpe(const Component& component)
       byte_fallback_(component.flag_or("byte_fallback", false)),
       ignore_merges_(component.flag_or("ignore_merges", false)) {
   if (component.find("unk_token") != nullptr) unk_token_ = component.text("unk_token");
-  read_merges(component);
   for (char32_t c = 0; c < small_.size(); ++c) {
     std::string text;
     append_utf8(text, c);
@@ -25,8 +25,17 @@ Bpe::Bpe(const Component& component)
   // Words of byte-level vocabularies are rarely longer, and need no cutting if they are not runs.
   constexpr size_t kLongWord = 128;
   long_piece_ = vocabulary_.find("\u2581") != Vocabulary::kNone ? PieceCache::kMaxBytes : kLongWord;
-  lazy_joints_ = std::make_unique<LazyJoints>();
-  whole_ = std::make_unique<std::atomic<uint8_t>[]>(vocabulary_.id_limit());
+  if (symbols_are_characters()) joints_.emplace();
+  read_merges(component);
+  if (prefix_.empty() && suffix_.empty()) {
+    byte_symbols_.emplace();
+    bool all = true;
+    for (int b = 0; b < 256; ++b) {
+      (*byte_symbols_)[b] = small_[character_of_byte(static_cast<uint8_t>(b))];
+      all &= (*byte_symbols_)[b] != Vocabulary::kNone;
+    }
+    if (!all) byte_symbols_.reset();
+  }
 }
 
 void Bpe::read_merges(const Component& component) {
@@ -74,6 +83,7 @@ int32_t Bpe::add_merge(std::string_view left, std::string_view right, uint32_t r
   const int32_t left_id = id(left, Vocabulary::kNone), right_id = id(right, Vocabulary::kNone);
   const int32_t joined_id = id(joined, guess);
   merges_.add(left_id, right_id, rank, joined_id);
+  if (joints_) add_joint(left, right);
   return joined_id;
 }
 
@@ -132,73 +142,86 @@ void Bpe::split_into_symbols(std::string_view piece, BpeScratch& scratch) const 
   if (pending != Vocabulary::kNone) symbols.push_back(pending);
 }
 
-// By induction a merged token spells its characters, so that the ends of both sides tell over
-// which pair of characters a merge reaches. Byte tokens and unk spell something else.
-void Bpe::find_joints() const {
-  if (!prefix_.empty() || !suffix_.empty()) return;
+bool Bpe::symbols_are_characters() const {
+  if (!prefix_.empty() || !suffix_.empty()) return false;
   // Unknown characters must leave nothing behind that a later part could see.
   const bool all_bytes = byte_fallback_ && std::find(byte_tokens_.begin(), byte_tokens_.end(),
                                                      Vocabulary::kNone) == byte_tokens_.end();
-  if (unk_token_ && !all_bytes) return;
-  std::vector<uint8_t> odd(vocabulary_.id_limit());
-  for (int32_t id = 0; id < vocabulary_.id_limit(); ++id)
-    odd[id] = vocabulary_.spelling(id).empty();
-  if (byte_fallback_)
-    for (const int32_t id : byte_tokens_)
-      if (id != Vocabulary::kNone) odd[id] = 1;
-  size_t count = 0;
-  for (const MergeTable::Merge& merge : merges_.merges()) {
-    if (merge.rank == MergeTable::kNoRank) continue;
-    if (odd[merge.left()] || odd[merge.right()]) return;
-    ++count;
-  }
-  Joints& joints = lazy_joints_->joints.emplace(count);
-  for (const MergeTable::Merge& merge : merges_.merges()) {
-    if (merge.rank == MergeTable::kNoRank) continue;
-    const std::string_view before = vocabulary_.spelling(merge.left());
-    const std::string_view behind = vocabulary_.spelling(merge.right());
-    joints.add(decode_at(before, previous_start(before, before.size())).code_point,
-               decode_at(behind, 0).code_point);
-  }
+  return !unk_token_ || all_bytes;
 }
 
-const Joints* Bpe::joints() const {
-  std::call_once(lazy_joints_->once, [this] { find_joints(); });
-  return lazy_joints_->joints ? &*lazy_joints_->joints : nullptr;
+// By induction a merged token spells its characters, so that the ends of both sides tell over
+// which pair of characters a merge reaches. Byte tokens spell something else.
+void Bpe::add_joint(std::string_view left, std::string_view right) {
+  const auto odd = [&](std::string_view part) {
+    return part.empty() || (byte_fallback_ && part.starts_with("<0x") &&
+                            std::find(byte_tokens_.begin(), byte_tokens_.end(),
+                                      vocabulary_.find(part)) != byte_tokens_.end());
+  };
+  if (odd(left) || odd(right)) return joints_.reset();
+  joints_->add(decode_at(left, previous_start(left, left.size())).code_point,
+               decode_at(right, 0).code_point);
 }
 
-void Bpe::encode_part(std::string_view part, std::vector<int32_t>& out, BpeScratch& scratch) const {
-  split_into_symbols(part, scratch);
-  merges_.append_merged(scratch.symbols, out, scratch.merging);
-}
-
-void Bpe::encode(std::string_view piece, std::vector<int32_t>& out, BpeScratch& scratch) const {
-  if (piece.empty()) return;
-  const int32_t whole = vocabulary_.find(piece);
-  if (whole != Vocabulary::kNone) {
-    if (ignore_merges_ || whole_[whole].load(std::memory_order_relaxed) == 1) {
-      out.push_back(whole);
-      return;
-    }
+template <typename EndOfPart, typename Split>
+void Bpe::encode_parts(std::string_view piece, EndOfPart&& end_of_part, Split&& split,
+                       std::vector<int32_t>& out, BpeScratch& scratch) const {
+  if (piece.size() <= long_piece_ || !joints_) {
+    split(piece);
+    merges_.append_merged(scratch.symbols, out, scratch.merging);
+    return;
   }
-  const size_t before = out.size();
-  const Joints* const joints = piece.size() > long_piece_ ? this->joints() : nullptr;
-  if (joints == nullptr) encode_part(piece, out, scratch);
-  for (size_t begin = 0; joints != nullptr && begin < piece.size();) {
-    const size_t end = joints->end_of_part(piece, begin);
+  for (size_t begin = 0; begin < piece.size();) {
+    const size_t end = end_of_part(begin);
     const std::string_view part = piece.substr(begin, end - begin);
     begin = end;
     const bool is_short = part.size() <= PieceCache::kMaxBytes;
     const uint64_t hash = is_short ? hash_of(part) : 0;
     if (is_short && scratch.parts.append(part, hash, out)) continue;
     const size_t first = out.size();
-    encode_part(part, out, scratch);
+    split(part);
+    merges_.append_merged(scratch.symbols, out, scratch.merging);
     if (is_short) scratch.parts.put(part, hash, std::span(out).subspan(first));
   }
-  if (whole != Vocabulary::kNone) {
-    const bool alone = out.size() == before + 1 && out.back() == whole;
-    whole_[whole].store(alone ? 1 : 2, std::memory_order_relaxed);
+}
+
+void Bpe::encode(std::string_view piece, std::vector<int32_t>& out, BpeScratch& scratch) const {
+  if (piece.empty()) return;
+  if (ignore_merges_) {
+    const int32_t whole = vocabulary_.find(piece);
+    if (whole != Vocabulary::kNone) return out.push_back(whole);
   }
+  encode_parts(
+      piece, [&](size_t begin) { return joints_->end_of_part(piece, begin); },
+      [&](std::string_view part) { split_into_symbols(part, scratch); }, out, scratch);
+}
+
+void Bpe::encode_bytes(std::string_view piece, std::vector<int32_t>& out,
+                       BpeScratch& scratch) const {
+  if (piece.empty()) return;
+  if (!byte_symbols_ || ignore_merges_) {
+    scratch.characters.clear();
+    append_characters_of_bytes(piece, scratch.characters);
+    if (!byte_symbols_) return encode(scratch.characters, out, scratch);
+    const int32_t whole = vocabulary_.find(scratch.characters);
+    if (whole != Vocabulary::kNone) return out.push_back(whole);
+  }
+  const auto character = [&](size_t at) {
+    return character_of_byte(static_cast<uint8_t>(piece[at]));
+  };
+  encode_parts(
+      piece,
+      [&](size_t begin) {
+        size_t end = begin + 1;
+        while (end < piece.size() && joints_->joined(character(end - 1), character(end))) ++end;
+        return end;
+      },
+      [&](std::string_view part) {
+        scratch.symbols.resize(part.size());
+        for (size_t i = 0; i < part.size(); ++i)
+          scratch.symbols[i] = (*byte_symbols_)[static_cast<uint8_t>(part[i])];
+      },
+      out, scratch);
 }
 
 }  // namespace flare::frontend::tokenizer

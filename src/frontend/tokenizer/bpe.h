@@ -2,9 +2,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,10 +20,10 @@ struct BpeScratch {
   std::vector<int32_t> symbols;
   MergeScratch merging;
   PieceCache parts;
-  std::string spelling;
+  std::string spelling, characters;
 };
 
-// Immutable but for what any thread may find out about it.
+// Immutable.
 class Bpe {
  public:
   explicit Bpe(const Component& component);
@@ -35,14 +32,18 @@ class Bpe {
   // Appends the ids of a piece of valid UTF-8. kInvalid if it needs an unk_token that the
   // vocabulary does not have.
   void encode(std::string_view piece, std::vector<int32_t>& out, BpeScratch& scratch) const;
+  // The same for a piece of which each byte stands for a character, as ByteLevel says.
+  void encode_bytes(std::string_view piece, std::vector<int32_t>& out, BpeScratch& scratch) const;
 
  private:
   void read_merges(const Component& component);
-  void find_joints() const;
-  // Parts between which no merge reaches are encoded each by itself: what keeps vocabularies
-  // without pre-tokenizer fast. nullptr where symbols are not plain characters.
-  const Joints* joints() const;
-  void encode_part(std::string_view part, std::vector<int32_t>& out, BpeScratch& scratch) const;
+  bool symbols_are_characters() const;
+  void add_joint(std::string_view left, std::string_view right);
+  // Encodes a piece that is no token by itself. end_of_part(begin) is the end of a part between
+  // which and the next no merge reaches, split(part) makes its symbols.
+  template <typename EndOfPart, typename Split>
+  void encode_parts(std::string_view piece, EndOfPart&& end_of_part, Split&& split,
+                    std::vector<int32_t>& out, BpeScratch& scratch) const;
   // Returns the id of the joined token; `guess` is what it may be.
   int32_t add_merge(std::string_view left, std::string_view right, uint32_t rank, int32_t guess,
                     std::string_view where);
@@ -62,14 +63,11 @@ class Bpe {
   std::string prefix_, suffix_;  // continuing_subword_prefix, end_of_word_suffix
   bool fuse_unk_, byte_fallback_, ignore_merges_;
   size_t long_piece_;  // bytes beyond which looking for parts is worth it
-  struct LazyJoints {
-    std::once_flag once;
-    std::optional<Joints> joints;
-  };
-  std::unique_ptr<LazyJoints> lazy_joints_;
-  // For each id whether merging its spelling gives the id alone: 0 unknown, 1 yes, 2 no. A
-  // pure function of the model, so that racing writers agree.
-  std::unique_ptr<std::atomic<uint8_t>[]> whole_;
+  // Parts between which no merge reaches are encoded each by itself: what keeps vocabularies
+  // without pre-tokenizer fast. None where symbols are not plain characters.
+  std::optional<Joints> joints_;
+  // Ids of the characters that stand for bytes; none unless the vocabulary has all of them.
+  std::optional<std::array<int32_t, 256>> byte_symbols_;
 };
 
 }  // namespace flare::frontend::tokenizer

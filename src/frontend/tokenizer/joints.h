@@ -12,9 +12,9 @@ namespace flare::frontend::tokenizer {
 // Immutable once filled.
 class Joints {
  public:
-  explicit Joints(size_t count);
+  Joints();
 
-  // Some merge joins a text that ends in `left` with one that begins with `right`.
+  // Says that some merge joins a text that ends in `left` with one that begins with `right`.
   void add(char32_t left, char32_t right);
   // End of the shortest stretch from text[at) on whose end no merge reaches over.
   size_t end_of_part(std::string_view text, size_t at) const {
@@ -28,11 +28,21 @@ class Joints {
     return at;
   }
 
+  bool joined(char32_t left, char32_t right) const {
+    const uint32_t l = near_index(left), r = near_index(right);
+    if (l < kNear && r < kNear) return near_[l * kRowWords + r / 64] >> r % 64 & 1;
+    const uint64_t pair = pair_of(left, right);
+    size_t slot = slot_of(pair);
+    while (pairs_[slot] != pair && pairs_[slot] != kNone) slot = (slot + 1) & (pairs_.size() - 1);
+    return pairs_[slot] == pair;
+  }
+
  private:
   static constexpr uint64_t kNone = ~uint64_t{0};
-  // ASCII and the mark that stands for a space have a table of their own.
-  static constexpr uint32_t kNear = 129;
-  static uint32_t near_index(char32_t c) { return c < 128 ? c : c == 0x2581 ? 128 : kNear; }
+  // The characters of byte-level vocabularies and the mark that stands for a space have a table of
+  // their own: one bit for each two of them.
+  static constexpr uint32_t kMark = 0x144, kNear = kMark + 1, kRowWords = (kNear + 63) / 64;
+  static uint32_t near_index(char32_t c) { return c < kMark ? c : c == 0x2581 ? kMark : kNear; }
   static uint64_t pair_of(char32_t left, char32_t right) {
     return static_cast<uint64_t>(left) << 32 | right;
   }
@@ -40,17 +50,12 @@ class Joints {
     const uint64_t h = pair * 0x9E3779B97F4A7C15u;
     return (h ^ h >> 32) & (pairs_.size() - 1);
   }
-  bool joined(char32_t left, char32_t right) const {
-    const uint32_t l = near_index(left), r = near_index(right);
-    if (l < kNear && r < kNear) return near_[l * kNear + r] != 0;
-    const uint64_t pair = pair_of(left, right);
-    size_t slot = slot_of(pair);
-    while (pairs_[slot] != pair && pairs_[slot] != kNone) slot = (slot + 1) & (pairs_.size() - 1);
-    return pairs_[slot] == pair;
-  }
+  void put(uint64_t pair);
+  void grow();
 
-  std::vector<uint8_t> near_;
+  std::vector<uint64_t> near_;
   std::vector<uint64_t> pairs_;  // open addressing, a power of two, at most half full
+  size_t n_pairs_ = 0;
 };
 
 }  // namespace flare::frontend::tokenizer

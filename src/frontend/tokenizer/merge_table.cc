@@ -1,7 +1,9 @@
-// Merging: by scanning for short lists, with a heap over a linked list for long ones.
+// Merging: by scanning for short lists, in rounds for long ones, and with a heap over a linked list
+// where a round joins little.
 #include "frontend/tokenizer/merge_table.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "base/error.h"
@@ -10,41 +12,33 @@ namespace flare::frontend::tokenizer {
 
 namespace {
 
-// Up to this many symbols the quadratic scan is faster than the heap.
+// Up to this many symbols the quadratic scan is fastest.
 constexpr size_t kShort = 64;
+static_assert(MergeTable::kRanks <= (uint64_t{1} << 32) / kShort);
 
-uint64_t pair_of(int32_t left, int32_t right) {
-  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-}
-size_t pair_slot(uint64_t pair, size_t mask) {
-  const uint64_t h = pair * 0x9E3779B97F4A7C15u;
-  return (h ^ h >> 32) & mask;
-}
+// A round that joins less than one of so many symbols is the last: so rounds cost no more than
+// so many looks at each symbol.
+constexpr size_t kPoorRound = 16;
 
 }  // namespace
 
-MergeTable::MergeTable(size_t count) : merges_(std::bit_ceil(count * 2 + 2)) {}
+MergeTable::MergeTable(size_t count)
+    : merges_(std::bit_ceil(count + count / 3 + 2)),
+      filter_(std::max<size_t>(1, std::bit_ceil(count * 12) / 64)) {}
 
 void MergeTable::add(int32_t left, int32_t right, uint32_t rank, int32_t id) {
-  const uint64_t pair = pair_of(left, right);
-  const size_t mask = merges_.size() - 1;
-  size_t slot = pair_slot(pair, mask);
-  while (merges_[slot].pair != kNoPair && merges_[slot].pair != pair) slot = (slot + 1) & mask;
+  FLARE_ASSERT(rank < kRanks);
+  const uint64_t pair = pair_of(left, right), hash = hash_of(pair);
+  filter_[filter_word(hash)] |= uint64_t{1} << (hash & 63);
+  size_t slot = slot_of(hash);
+  while (merges_[slot].pair != kNoPair && merges_[slot].pair != pair) slot = next_slot(slot);
   merges_[slot] = {pair, rank, id};
-}
-
-const MergeTable::Merge& MergeTable::find(int32_t left, int32_t right) const {
-  const uint64_t pair = pair_of(left, right);
-  const size_t mask = merges_.size() - 1;
-  size_t slot = pair_slot(pair, mask);
-  while (merges_[slot].pair != pair && merges_[slot].pair != kNoPair) slot = (slot + 1) & mask;
-  return merges_[slot];
 }
 
 void MergeTable::add_joint(int32_t left, int32_t right) {
   const uint64_t pair = pair_of(left, right);
   const size_t mask = joints_.size() - 1;
-  size_t slot = pair_slot(pair, mask);
+  size_t slot = hash_of(pair) & mask;
   while (joints_[slot] != kNoPair && joints_[slot] != pair) slot = (slot + 1) & mask;
   joints_[slot] = pair;
 }
@@ -52,7 +46,7 @@ void MergeTable::add_joint(int32_t left, int32_t right) {
 bool MergeTable::may_join(int32_t left, int32_t right) const {
   const uint64_t pair = pair_of(left, right);
   const size_t mask = joints_.size() - 1;
-  size_t slot = pair_slot(pair, mask);
+  size_t slot = hash_of(pair) & mask;
   while (joints_[slot] != pair && joints_[slot] != kNoPair) slot = (slot + 1) & mask;
   return joints_[slot] == pair;
 }
@@ -72,28 +66,86 @@ void MergeTable::append_merged(std::span<int32_t> symbols, std::vector<int32_t>&
 }
 
 size_t MergeTable::merge(std::span<int32_t> symbols, MergeScratch& scratch) const {
-  return symbols.size() <= kShort ? merge_short(symbols, scratch) : merge_long(symbols, scratch);
+  return symbols.size() <= kShort ? merge_short(symbols) : merge_in_rounds(symbols, scratch);
 }
 
-size_t MergeTable::merge_short(std::span<int32_t> symbols, MergeScratch& scratch) const {
+// Ranks and places in one number, so that the least of them is the next merge; places that are gone
+// stay where they are.
+size_t MergeTable::merge_short(std::span<int32_t> symbols) const {
+  constexpr uint32_t kGone = ~uint32_t{0};
+  const size_t count = symbols.size(), padded = (count + 3) / 4 * 4;
+  if (count < 2) return count;
+  std::array<uint32_t, kShort> keys;  // of the pair that begins here
+  std::array<int32_t, kShort> ids;    // of what it becomes
+  std::array<uint8_t, kShort + 1> next, previous;
+  const auto renew = [&](size_t at, size_t right) {
+    const Merge& merge = find(symbols[at], symbols[right]);
+    keys[at] = merge.rank == kNoRank ? kGone : merge.rank * kShort + static_cast<uint32_t>(at);
+    ids[at] = merge.id;
+  };
+  for (size_t i = 0; i < count; ++i) {
+    next[i] = static_cast<uint8_t>(i + 1);
+    previous[i + 1] = static_cast<uint8_t>(i);
+    if (i + 1 < count) renew(i, i + 1);
+  }
+  std::fill(keys.begin() + (count - 1), keys.begin() + padded, kGone);
+  while (true) {
+    uint32_t best = kGone;
+    for (size_t i = 0; i < padded; ++i) best = std::min(best, keys[i]);
+    if (best == kGone) break;
+    const size_t at = best % kShort, right = next[at], behind = next[right];
+    symbols[at] = ids[at];
+    next[at] = static_cast<uint8_t>(behind);
+    previous[behind] = static_cast<uint8_t>(at);
+    keys[right] = kGone;
+    if (behind < count)
+      renew(at, behind);
+    else
+      keys[at] = kGone;
+    if (at > 0) renew(previous[at], at);
+  }
+  size_t left = 0;
+  for (size_t at = 0; at < count; at = next[at]) symbols[left++] = symbols[at];
+  return left;
+}
+
+// A round joins all pairs of the lowest rank from left to right, unless that makes a pair which
+// goes before the next of them.
+size_t MergeTable::merge_in_rounds(std::span<int32_t> symbols, MergeScratch& scratch) const {
   std::vector<uint32_t>& ranks = scratch.ranks;  // of the pair that begins here
   size_t count = symbols.size();
-  if (count < 2) return count;
-  ranks.resize(count - 1);
+  ranks.resize(count);
   for (size_t i = 0; i + 1 < count; ++i) ranks[i] = find(symbols[i], symbols[i + 1]).rank;
   while (count > 1) {
-    size_t best = 0;
-    for (size_t i = 1; i + 1 < count; ++i)
-      if (ranks[i] < ranks[best]) best = i;
-    if (ranks[best] == kNoRank) break;
-    symbols[best] = find(symbols[best], symbols[best + 1]).id;
-    std::copy(symbols.begin() + best + 2, symbols.begin() + count, symbols.begin() + best + 1);
-    std::copy(ranks.begin() + best + 1, ranks.begin() + (count - 1), ranks.begin() + best);
-    --count;
-    if (best + 1 < count) ranks[best] = find(symbols[best], symbols[best + 1]).rank;
-    if (best > 0) ranks[best - 1] = find(symbols[best - 1], symbols[best]).rank;
+    const uint32_t best = *std::min_element(ranks.begin(), ranks.begin() + (count - 1));
+    if (best == kNoRank) return count;
+    size_t to = 0, from = 0;
+    for (bool in_order = true; from < count && in_order; ++to) {
+      if (from + 1 == count || ranks[from] != best) {
+        symbols[to] = symbols[from];
+        ranks[to] = ranks[from++];
+        continue;
+      }
+      const int32_t id = find(symbols[from], symbols[from + 1]).id;
+      symbols[to] = id;
+      from += 2;
+      if (from < count) {
+        ranks[to] = find(id, symbols[from]).rank;
+        in_order = ranks[to] > best;
+      }
+      if (to > 0) {
+        ranks[to - 1] = find(symbols[to - 1], id).rank;
+        in_order = in_order && ranks[to - 1] > best;
+      }
+    }
+    std::copy(symbols.begin() + from, symbols.begin() + count, symbols.begin() + to);
+    std::copy(ranks.begin() + from, ranks.begin() + count, ranks.begin() + to);
+    const size_t joined = from - to;
+    count -= joined;
+    if (joined * kPoorRound < count) break;
   }
-  return count;
+  return count <= kShort ? merge_short(symbols.first(count))
+                         : merge_long(symbols.first(count), scratch);
 }
 
 // The pairs of a long list, by rank and then by place. Places of one rank that come in ascending

@@ -1,6 +1,8 @@
 // Which kind of model a component is.
 #include "frontend/tokenizer/model.h"
 
+#include "frontend/tokenizer/pre_tokenizer.h"
+
 namespace flare::frontend::tokenizer {
 
 Model::Model(const Component& component) : kind_(read(component)) {}
@@ -32,6 +34,14 @@ void Model::encode(std::string_view piece, std::vector<int32_t>& out, ModelScrat
     word_piece->encode(piece, out);
   else
     std::get<WordLevel>(kind_).encode(piece, out);
+}
+
+void Model::encode_bytes(std::string_view piece, std::vector<int32_t>& out,
+                         ModelScratch& scratch) const {
+  if (const auto* bpe = std::get_if<Bpe>(&kind_)) return bpe->encode_bytes(piece, out, scratch.bpe);
+  scratch.characters.clear();
+  append_characters_of_bytes(piece, scratch.characters);
+  encode(scratch.characters, out, scratch);
 }
 
 }  // namespace flare::frontend::tokenizer

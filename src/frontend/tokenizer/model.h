@@ -17,6 +17,7 @@ struct ModelScratch {
   PieceCache cache;
   BpeScratch bpe;
   UnigramScratch unigram;
+  std::string characters;
 };
 
 // Immutable but for what the kinds say of themselves.
@@ -30,6 +31,8 @@ class Model {
   }
   // Appends the ids of a piece of valid UTF-8.
   void encode(std::string_view piece, std::vector<int32_t>& out, ModelScratch& scratch) const;
+  // The same for a piece of which each byte stands for a character, as ByteLevel says.
+  void encode_bytes(std::string_view piece, std::vector<int32_t>& out, ModelScratch& scratch) const;
 
  private:
   using Kind = std::variant<Bpe, Unigram, WordPiece, WordLevel>;

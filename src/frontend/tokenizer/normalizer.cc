@@ -4,6 +4,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "frontend/tokenizer/pre_tokenizer.h"
@@ -98,6 +99,29 @@ void append_normalized(std::string& out, std::string_view text, UnicodeForm form
   for (size_t i = 0; i < count; ++i) append_utf8(out, static_cast<char32_t>(characters[i]));
 }
 
+// A set of code points, with a bit for each of the plane that nearly all text is in.
+class QuickSet {
+ public:
+  explicit QuickSet(CodePointRanges ranges) : ranges_(ranges) {
+    for (const CodePointRange& range : ranges)
+      for (char32_t c = range.first; c <= range.last && c < kPlane; ++c)
+        bits_[c / 64] |= uint64_t{1} << c % 64;
+  }
+  bool has(char32_t c) const {
+    return c < kPlane ? bits_[c / 64] >> c % 64 & 1 : contains(ranges_, c);
+  }
+
+ private:
+  static constexpr char32_t kPlane = 0x10000;
+  CodePointRanges ranges_;
+  std::array<uint64_t, kPlane / 64> bits_{};
+};
+
+const QuickSet& unstable(bool compatibility) {
+  static const QuickSet canonical(nfc_unstable()), compatible(nfkc_unstable());
+  return compatibility ? compatible : canonical;
+}
+
 class FormPass {
  public:
   FormPass(UnicodeForm form)
@@ -105,7 +129,7 @@ class FormPass {
         opaque_(form.compatibility ? compatibility_opaque() : canonical_opaque()),
         // Where origins are kept, one table serves all forms: what is stable under NFKC begins a
         // cluster under each.
-        unstable_(form.compatibility ? nfkc_unstable() : nfc_unstable()) {}
+        unstable_(unstable(form.compatibility)) {}
 
   // Replaces text by its form; `text` has a character beyond ASCII.
   void run(NormalizedText& text) {
@@ -131,10 +155,10 @@ class FormPass {
   // End of a part that normalises on its own. Parts that change nothing are taken whole, unless
   // `fine` asks for the smallest.
   size_t cluster_end(std::string_view in, size_t at, bool fine) const {
-    const CodePointRanges table = fine ? nfkc_unstable() : unstable_;
+    const QuickSet& table = fine ? unstable(true) : unstable_;
     const auto stable = [&](size_t i) {
       const char32_t c = decode_at(in, i).code_point;
-      return c < 0x80 || !contains(table, c);
+      return c < 0x80 || !table.has(c);
     };
     size_t last = at;  // start of the last character that may compose with what follows
     if (!fine && form_.compose) {
@@ -180,13 +204,14 @@ class FormPass {
     for (size_t i = 0; i < part.size(); i += utf8_length(part[i])) {
       i += ascii_run(part, i);
       if (i >= part.size()) break;
-      if (contains(unstable_, decode_at(part, i).code_point)) return false;
+      if (unstable_.has(decode_at(part, i).code_point)) return false;
     }
     return true;
   }
 
   UnicodeForm form_;
-  CodePointRanges opaque_, unstable_;
+  CodePointRanges opaque_;
+  const QuickSet& unstable_;
 };
 
 void apply_kind(const UnicodeForm& form, NormalizedText& text, MatchScratch&) {

@@ -2,6 +2,7 @@
 #include "frontend/tokenizer/tokenizer.h"
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <optional>
 
@@ -94,7 +95,6 @@ struct EncodeScratch {
   MatchScratch match;
   ModelScratch model;
   SentencePieceScratch sentencepiece;
-  std::string characters;
 };
 
 }  // namespace
@@ -268,22 +268,37 @@ class Tokenizer::Impl::Encoding {
     buffer.text = std::move(text);
     buffer.starts_input = starts_input;
     if (impl_.pre_tokenizer) impl_.pre_tokenizer->apply(buffer, scratch_.match);
-    for (const Piece& piece : buffer.pieces) encode_piece(buffer.view(piece));
+    encode_pieces(buffer);
   }
 
-  void encode_piece(std::string_view piece) {
+  // Hashes run some pieces ahead, so that the table's entries are there when they are looked at.
+  void encode_pieces(const PieceBuffer& buffer) {
+    constexpr size_t kAhead = 8;
+    std::array<uint64_t, kAhead> hashes;
+    const std::vector<Piece>& pieces = buffer.pieces;
+    const auto note = [&](size_t i) {
+      const std::string_view piece = buffer.view(pieces[i]);
+      if (piece.size() > PieceCache::kMaxBytes) return;
+      hashes[i % kAhead] = hash_of(piece);
+      scratch_.model.cache.prefetch(hashes[i % kAhead]);
+    };
+    for (size_t i = 0; i < std::min(kAhead, pieces.size()); ++i) note(i);
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      encode_piece(buffer.view(pieces[i]), hashes[i % kAhead]);
+      if (i + kAhead < pieces.size()) note(i + kAhead);
+    }
+  }
+
+  // `hash` is that of a short piece.
+  void encode_piece(std::string_view piece, uint64_t hash) {
     const bool short_piece = piece.size() <= PieceCache::kMaxBytes;
     PieceCache& cache = scratch_.model.cache;
-    const uint64_t hash = short_piece ? hash_of(piece) : 0;
     if (short_piece && cache.append(piece, hash, out_)) return;
     const size_t before = out_.size();
-    if (impl_.characters_of_bytes) {
-      scratch_.characters.clear();
-      append_characters_of_bytes(piece, scratch_.characters);
-      impl_.model->encode(scratch_.characters, out_, scratch_.model);
-    } else {
+    if (impl_.characters_of_bytes)
+      impl_.model->encode_bytes(piece, out_, scratch_.model);
+    else
       impl_.model->encode(piece, out_, scratch_.model);
-    }
     if (short_piece) cache.put(piece, hash, std::span(out_).subspan(before));
   }
 

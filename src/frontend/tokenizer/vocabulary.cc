@@ -9,25 +9,6 @@
 
 namespace flare::frontend::tokenizer {
 
-// Multiply and fold by 8 bytes.
-uint64_t hash_of(std::string_view text) {
-  uint64_t h = 0x9E3779B97F4A7C15u ^ text.size();
-  const auto mix = [&h](uint64_t word) {
-    const auto product = static_cast<unsigned __int128>(h ^ word) * 0xD1342543DE82EF95u;
-    h = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-  };
-  size_t at = 0;
-  uint64_t word;
-  for (; at + 8 <= text.size(); at += 8) {
-    std::memcpy(&word, text.data() + at, 8);
-    mix(word);
-  }
-  word = 0;
-  if (at < text.size()) std::memcpy(&word, text.data() + at, text.size() - at);
-  mix(word);
-  return h;
-}
-
 Vocabulary::Vocabulary(const Json& json, std::string_view where) {
   if (!json.is_object())
     throw Error(Code::kInvalid, "{}: {} found, an object expected", where, json.kind_name());

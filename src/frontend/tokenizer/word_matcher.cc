@@ -369,8 +369,11 @@ constexpr Row kRows[] = {
 }  // namespace
 
 WordMatcher find_word_matcher(std::string_view expression) {
-  for (const Row& row : kRows)
-    if (row.expression == expression) return row.matcher;
+  for (const Row& row : kRows) {
+    if (row.expression != expression) continue;
+    basic_plane();  // made now rather than with the first text
+    return row.matcher;
+  }
   return nullptr;
 }
 
