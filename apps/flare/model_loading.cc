@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "common/kv_dtype.h"
+#include "prepare/frontend_notes.h"
 #include "prepare/prepare.h"
 
 namespace flare::app {
@@ -134,6 +136,8 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const Servi
   options.before_loading = [&](const package::PreparedModel& model) {
     engine_options.plan =
         runtime::plan_before_loading(model, engine_options.cpu, engine_options.memory);
+    for (const std::string& note : prepare::frontend_notes(model.frontend, options.frontend))
+      log_warn("{}", note);
     if (!show_plan) return;
     fmt::print(stderr, "model {} from {} · cpu {} · {} threads\n{}\n{}\n", model.name, model.source,
                isa_name(engine_options.cpu.isa), engine_options.cpu.threads,

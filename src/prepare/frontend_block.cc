@@ -1,6 +1,7 @@
 // The frontend block: what the checkpoint's own files say about text (architecture.md §5).
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <span>
 
 #include "base/error.h"
@@ -8,7 +9,9 @@
 #include "checkpoint/gguf_parts.h"
 #include "frontend/output/format.h"
 #include "frontend/template/traits.h"
+#include "frontend/template/unknown_formats.h"
 #include "frontend/tokenizer/tokenizer.h"
+#include "prepare/frontend_notes.h"
 #include "prepare/import/gguf_vocabulary.h"
 #include "prepare/prepare.h"
 
@@ -113,20 +116,35 @@ std::optional<frontend::Tokenizer> load_tokenizer(const package::FrontendBlock& 
 // Text of a role such as "tokenizer.json"; nothing if there is none.
 using Resource = std::function<std::optional<std::string>(std::string_view role)>;
 
-// What the templates are found to do; neutral without one, or if one cannot be parsed.
-void read_traits(const std::string& file, package::FrontendBlock& block) {
-  if (!block.chat_template) return;
-  std::optional<frontend::Template> chat, with_tools;
+// The templates of a block, parsed.
+struct ParsedTemplates {
+  std::optional<frontend::Template> chat_template, tool_template;
+  frontend::TemplateSource chat, tools;
+};
+
+// Nothing without a template, or if one cannot be parsed.
+std::unique_ptr<ParsedTemplates> parse_templates(const package::FrontendBlock& block,
+                                                 const std::string& file) {
+  if (!block.chat_template) return nullptr;
+  auto out = std::make_unique<ParsedTemplates>();
   try {
-    chat = frontend::Template::parse(*block.chat_template, file);
-    if (block.tool_template) with_tools = frontend::Template::parse(*block.tool_template, file);
+    out->chat_template = frontend::Template::parse(*block.chat_template, file);
+    if (block.tool_template)
+      out->tool_template = frontend::Template::parse(*block.tool_template, file);
   } catch (const Error&) {
-    return;
+    return nullptr;
   }
-  frontend::TemplateSource tools;
-  if (with_tools) tools = {*block.tool_template, &*with_tools};
-  frontend::TemplateTraits traits = frontend::detect_traits({*block.chat_template, &*chat}, tools,
-                                                            block.bos_token, block.eos_token);
+  out->chat = {*block.chat_template, &*out->chat_template};
+  if (out->tool_template) out->tools = {*block.tool_template, &*out->tool_template};
+  return out;
+}
+
+// What the templates are found to do; neutral without them.
+void read_traits(const std::string& file, package::FrontendBlock& block) {
+  const auto parsed = parse_templates(block, file);
+  if (!parsed) return;
+  frontend::TemplateTraits traits =
+      frontend::detect_traits(parsed->chat, parsed->tools, block.bos_token, block.eos_token);
   block.tool_format = std::move(traits.tool_format);
   block.reasoning_format = std::move(traits.reasoning_format);
   block.reasoning = std::move(traits.reasoning);
@@ -162,11 +180,9 @@ void apply_formats(const FrontendChoices& choices, package::FrontendBlock& block
   }
 }
 
-package::FrontendBlock make_block(const Resource& resource, const std::string& file,
-                                  const FrontendChoices& choices) {
-  package::FrontendBlock block;
-  block.tokenizer_json = resource("tokenizer.json");
-  if (!block.tokenizer_json) block.sentencepiece_model = resource("tokenizer.model");
+// Templates and the special tokens that they name.
+void read_templates(const Resource& resource, const std::string& file,
+                    const FrontendChoices& choices, package::FrontendBlock& block) {
   if (const auto text = resource("tokenizer_config.json")) {
     const std::string where = file + ": tokenizer_config.json";
     const Json config = parse_large_json(*text, where);
@@ -182,6 +198,14 @@ package::FrontendBlock make_block(const Resource& resource, const std::string& f
     block.chat_template = choices.chat_template ? choices.chat_template : template_file;
     block.tool_template.reset();
   }
+}
+
+package::FrontendBlock make_block(const Resource& resource, const std::string& file,
+                                  const FrontendChoices& choices) {
+  package::FrontendBlock block;
+  block.tokenizer_json = resource("tokenizer.json");
+  if (!block.tokenizer_json) block.sentencepiece_model = resource("tokenizer.model");
+  read_templates(resource, file, choices, block);
   const auto generation = resource("generation_config.json");
   if (generation) {
     const std::string where = file + ": generation_config.json";
@@ -239,6 +263,39 @@ package::FrontendBlock open_frontend(const fs::path& path, const FrontendChoices
   }
   if (ending == ".safetensors") return make_block(files_of(folder), where, choices);
   return make_frontend_block(*open_source(path, "", 1), choices);
+}
+
+std::vector<std::string> frontend_notes(const package::FrontendBlock& block,
+                                        const FrontendChoices& choices) {
+  std::vector<std::string> notes;
+  const auto parsed = parse_templates(block, "chat template");
+  if (!parsed) return notes;
+  const frontend::UnknownFormats unknown =
+      frontend::find_unknown_formats(parsed->chat, parsed->tools, block.bos_token, block.eos_token);
+  constexpr size_t kShown = 300;
+  if (!unknown.call.empty() && !choices.tool_format)
+    notes.push_back(fmt::format(
+        "the chat template writes a tool call as {}, which is no tool format that is known: calls "
+        "stay text, unless --tool-format says what they are",
+        quote(unknown.call.substr(0, kShown))));
+  if (!unknown.thinking.empty() && !choices.reasoning_format && block.reasoning_format.empty())
+    notes.push_back(fmt::format(
+        "the chat template writes a thought as {}, which is no reasoning format that is known: "
+        "reasoning stays text, unless --reasoning-format says what it is",
+        quote(unknown.thinking.substr(0, kShown))));
+  return notes;
+}
+
+std::vector<std::string> frontend_notes(const Resource& resource, const std::string& file) {
+  try {
+    package::FrontendBlock block;
+    read_templates(resource, file, {}, block);
+    read_traits(file, block);
+    apply_formats({}, block);
+    return frontend_notes(block, {});
+  } catch (const Error& error) {
+    return {error.message()};
+  }
 }
 
 }  // namespace flare::prepare

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "prepare/frontend_notes.h"
 #include "prepare/prepare.h"
 
 namespace flare::prepare {
@@ -180,6 +181,39 @@ TEST(FrontendBlock, ChoicesOverruleFilesAndDetector) {
     EXPECT_EQ(error.code(), Code::kUsage);
     EXPECT_NE(error.message().find("hermes"), std::string::npos);
   }
+}
+
+constexpr std::string_view kOwnWords =
+    "{% for m in messages %}{% if m.tool_calls %}@run {{ m.tool_calls[0].function.name }}@"
+    "{% else %}{% if m.reasoning_content %}%%{{ m.reasoning_content }}%%{% endif %}"
+    "{{ m.content }}{% endif %}{% endfor %}";
+
+TEST(FrontendNotes, CallsAndThoughtsInNoKnownFormatAreNamed) {
+  const auto own = block({{"chat_template.jinja", std::string(kOwnWords)}});
+  EXPECT_EQ(own.tool_format + own.reasoning_format, "");
+  const auto notes = frontend_notes(own, {});
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_NE(notes[0].find("@run flare_probe@"), std::string::npos) << notes[0];
+  EXPECT_NE(notes[0].find("--tool-format"), std::string::npos) << notes[0];
+  EXPECT_NE(notes[1].find("%%flare-thought%%"), std::string::npos) << notes[1];
+  EXPECT_NE(notes[1].find("--reasoning-format"), std::string::npos) << notes[1];
+  EXPECT_EQ(frontend_notes(own, {.tool_format = "none"}).size(), 1u);
+  EXPECT_EQ(frontend_notes(own, {.tool_format = "none", .reasoning_format = "none"}).size(), 0u);
+}
+
+TEST(FrontendNotes, AKnownFormatAndNoTemplateNeedNone) {
+  EXPECT_EQ(frontend_notes(block({{"chat_template.jinja", kToolTemplate}}), {}).size(), 0u);
+  EXPECT_EQ(frontend_notes(block({}), {}).size(), 0u);
+  const auto resources = [](std::string config) {
+    return [=](std::string_view role) -> std::optional<std::string> {
+      if (role == "tokenizer_config.json") return config;
+      return std::nullopt;
+    };
+  };
+  EXPECT_EQ(frontend_notes(resources("{}"), "here").size(), 0u);
+  const auto broken = frontend_notes(resources("[]"), "here");
+  ASSERT_EQ(broken.size(), 1u);
+  EXPECT_NE(broken[0].find("here: tokenizer_config.json"), std::string::npos) << broken[0];
 }
 
 void expect_refused(const std::string& file, const std::string& text,

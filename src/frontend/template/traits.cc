@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "frontend/output/formats/recognise.h"
+#include "frontend/template/unknown_formats.h"
 
 namespace flare::frontend {
 namespace {
@@ -67,6 +68,13 @@ class Prober {
     traits.tool_format = tool_format();
     find_reasoning(traits);
     return traits;
+  }
+
+  UnknownFormats unknown() const {
+    UnknownFormats out;
+    if (const auto call = call_text(); call && tool_format().empty()) out.call = *call;
+    if (output::reasoning_marks_of(source_) == nullptr) out.thinking = thought_text();
+    return out;
   }
 
  private:
@@ -135,7 +143,9 @@ class Prober {
     return render(tools_, std::move(turns), {{"tools", tool_list()}}, true).has_value();
   }
 
-  std::string tool_format() const {
+  // What the template writes for a call between the question and its result; nothing if it takes
+  // no calls or shows none.
+  std::optional<std::string> call_text() const {
     for (const bool as_object : {true, false}) {
       for (const bool with_result : {true, false}) {
         Json::Array turns = call_turns("abc123XYZ", as_object);
@@ -144,12 +154,17 @@ class Prober {
         if (!text) continue;
         const size_t asked = text->rfind(kAsk);
         if (asked == std::string::npos) continue;
-        const std::string_view call =
-            std::string_view(*text).substr(asked, text->find(kResult, asked) - asked);
-        if (has(call, kTool))
-          return std::string(output::tool_format_of_call(call, kTool, kArgument));
+        const size_t behind = asked + kAsk.size();
+        const std::string call = text->substr(behind, text->find(kResult, behind) - behind);
+        if (has(call, kTool)) return call;
       }
     }
+    return std::nullopt;
+  }
+
+  std::string tool_format() const {
+    if (const auto call = call_text())
+      return std::string(output::tool_format_of_call(*call, kTool, kArgument));
     return std::string(output::tool_format_of_source(tool_source_));
   }
 
@@ -178,13 +193,28 @@ class Prober {
     return open == std::string_view::npos ? ReasoningPrompt::kSilent : ReasoningPrompt::kOpens;
   }
 
-  // The white space that the template writes beside the markers.
-  void find_spelling(ReasoningTraits& out, const ReasoningMarks& marks) const {
-    if (marks.open.empty()) return;
+  // A conversation whose answer has a thought; nothing if the template refuses.
+  std::optional<std::string> with_thought() const {
     Json last = message("assistant", kAnswer);
     for (const char* name : {"reasoning_content", "reasoning", "thinking"})
       last.set(name, kThought);
-    const auto text = render(chat_, {message("user", kAsk), std::move(last)}, {}, false);
+    return render(chat_, {message("user", kAsk), std::move(last)}, {}, false);
+  }
+
+  // The thought as it is shown between question and answer; empty if it is not.
+  std::string thought_text() const {
+    const auto text = with_thought();
+    if (!text) return {};
+    const size_t thought = text->rfind(kThought), asked = text->rfind(kAsk, thought);
+    if (thought == std::string::npos || asked == std::string::npos) return {};
+    const size_t begin = asked + kAsk.size();
+    return text->substr(begin, text->find(kAnswer, thought) - begin);
+  }
+
+  // The white space that the template writes beside the markers.
+  void find_spelling(ReasoningTraits& out, const ReasoningMarks& marks) const {
+    if (marks.open.empty()) return;
+    const auto text = with_thought();
     if (!text) return;
     const size_t thought = text->rfind(kThought);
     if (thought == std::string::npos) return;
@@ -283,6 +313,11 @@ class Prober {
 TemplateTraits detect_traits(const TemplateSource& chat, const TemplateSource& with_tools,
                              std::string_view bos_token, std::string_view eos_token) {
   return Prober(chat, with_tools, bos_token, eos_token).run();
+}
+
+UnknownFormats find_unknown_formats(const TemplateSource& chat, const TemplateSource& with_tools,
+                                    std::string_view bos_token, std::string_view eos_token) {
+  return Prober(chat, with_tools, bos_token, eos_token).unknown();
 }
 
 }  // namespace flare::frontend

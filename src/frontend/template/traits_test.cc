@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "frontend/output/format.h"
+#include "frontend/template/unknown_formats.h"
 
 namespace flare::frontend {
 namespace {
@@ -61,6 +62,41 @@ TEST(TemplateTraits, FormatsAreThoseThatTheOutputParserKnows) {
     columns >> name >> tool >> reasoning;
     EXPECT_TRUE(tool == "-" || find_format(tool) != nullptr) << tool;
     EXPECT_TRUE(reasoning == "-" || find_reasoning_format(reasoning) != nullptr) << reasoning;
+  }
+}
+
+UnknownFormats unknown_of(const std::string& source) {
+  const Template parsed = Template::parse(source, "t");
+  return find_unknown_formats({source, &parsed}, {}, "<s>", "</s>");
+}
+
+TEST(TemplateTraits, CallsAndThoughtsOfUnknownFormatsAreShown) {
+  const std::string source =
+      "{% for m in messages %}{% if m.tool_calls %}@run {{ m.tool_calls[0].function.name }}("
+      "{{ m.tool_calls[0].function.arguments.city }})@{% else %}"
+      "{% if m.reasoning_content %}%%{{ m.reasoning_content }}%%{% endif %}{{ m.content }}\n"
+      "{% endif %}{% endfor %}";
+  EXPECT_EQ(traits_of(source).tool_format, "");
+  EXPECT_EQ(traits_of(source).reasoning_format, "");
+  EXPECT_EQ(unknown_of(source).call, "\n@run flare_probe(Paris)@");
+  EXPECT_EQ(unknown_of(source).thinking, "\n%%flare-thought%%");
+  const std::string silent = "{% for m in messages %}{{ m.content }}{% endfor %}";
+  EXPECT_EQ(unknown_of(silent).call, "");
+  EXPECT_EQ(unknown_of(silent).thinking, "");
+}
+
+TEST(TemplateTraits, WhatAFormatReadsIsNotUnknown) {
+  const std::string folder = std::string(FLARE_SOURCE_DIR) + "/../shared/data/templates/";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is absent";
+  std::ifstream table(std::string(FLARE_SOURCE_DIR) + "/tests/data/templates/traits.tsv");
+  for (std::string line; std::getline(table, line);) {
+    if (line.starts_with("#")) continue;
+    std::istringstream columns(line);
+    std::string name, tool, reasoning;
+    columns >> name >> tool >> reasoning;
+    const UnknownFormats unknown = unknown_of(read_text_file(folder + name));
+    EXPECT_TRUE(tool == "-" || unknown.call.empty()) << name << ": " << unknown.call;
+    EXPECT_TRUE(reasoning == "-" || unknown.thinking.empty()) << name << ": " << unknown.thinking;
   }
 }
 

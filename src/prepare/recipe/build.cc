@@ -17,6 +17,7 @@
 #include "codec/nvfp4.h"
 #include "codec/search.h"
 #include "prepare/checkpoint_source.h"
+#include "prepare/frontend_notes.h"
 #include "prepare/import/artifact_model.h"
 #include "prepare/import/import.h"
 #include "prepare/recipe/calibration.h"
@@ -420,6 +421,13 @@ BuildReport report_of(Chooser& chooser, const ArtifactPlan& plan, const Encoding
   report.skipped = model.skipped;
   report.notes = model.notes;
   for (std::string& note : encoded_notes(model, chooser)) report.notes.push_back(std::move(note));
+  const auto resource = [&](std::string_view role) -> std::optional<std::string> {
+    for (const Resource& one : plan.resources)
+      if (one.role == role) return one.bytes;
+    return std::nullopt;
+  };
+  for (std::string& note : frontend_notes(resource, "source"))
+    report.notes.push_back(std::move(note));
   if (plan.resources.empty())
     report.notes.emplace_back("no tokenizer files in the source: the model takes token ids only");
   return report;
