@@ -74,6 +74,20 @@ TEST(MemoryPlan, LeavesTheAllowanceToTheMachine) {
       3 * kGiB);
 }
 
+TEST(MemoryPlan, CountsTheVocabularyOfConstraintsOfServers) {
+  auto m = model(4096, 8);
+  m.frontend.tokenizer_json = "{}";
+  const auto served = [&](uint32_t vocab_size) {
+    m.vocab_size = vocab_size;
+    MemoryWishes wishes;
+    const uint64_t alone = plan_memory(m, kScratch, wishes, 64 * kGiB, 32 * kGiB).program;
+    wishes.serves = true;
+    return plan_memory(m, kScratch, wishes, 64 * kGiB, 32 * kGiB).program - alone;
+  };
+  // 248,077 tokens: the vocabulary of Qwen3.5.
+  EXPECT_EQ(served(248'077) - served(77), 248'000u * 250);
+}
+
 TEST(MemoryPlan, GivesFewerPagesBeforeItLowersAnything) {
   const auto m = model(4096, 8);
   // Room for 40 pages: one full context of 32 fits, eight do not.
