@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "base/file_stamps.h"
 #include "common/command_line.h"
 #include "ignition/commands.h"
 #include "ignition/run_flags.h"
@@ -74,6 +75,7 @@ int run(const Flags& flags, const CommonFlags& common) {
   OutputSet(false).create(flags.output);  // refused before the work, made after it
   const int threads = thread_count(flags.threads);
   auto source = prepare::open_source(flags.model, flags.recipe, threads);
+  const FileStamps stamps(source->files());
   std::vector<Document> documents = read_documents(
       prepare::make_frontend_block(*source), flags.model, flags.text, flags.corpus, flags.special);
   limit_tokens(documents, flags.limit);
@@ -101,6 +103,7 @@ int run(const Flags& flags, const CommonFlags& common) {
                 flags.text.empty() ? flags.corpus : flags.text);
   calibration.model = model.name;
   calibration.text_sha256 = digest_of_file(flags.text.empty() ? flags.corpus : flags.text);
+  stamps.check();
   prepare::write_calibration(flags.output, calibration);
   print_result(common,
                Json::object({{"output", flags.output},

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "base/file_stamps.h"
 #include "common/command_line.h"
 #include "common/kv_dtype.h"
 #include "ignition/commands.h"
@@ -105,13 +106,21 @@ std::string score_documents(const Flags& flags, const std::vector<Document>& doc
   return records;
 }
 
-void write_results(const std::string& folder, const std::string& records, const Json& summary) {
-  std::filesystem::create_directory(folder);
-  OutputSet files;
-  files.append(files.create(std::filesystem::path(folder) / "windows.jsonl"), as_bytes(records));
-  files.append(files.create(std::filesystem::path(folder) / "summary.json"),
-               as_bytes(summary.to_text() + "\n"));
-  files.publish();
+// The folder is there with both files or not at all.
+void write_results(const std::filesystem::path& folder, const std::string& records,
+                   const Json& summary) {
+  std::error_code error;
+  if (!std::filesystem::create_directory(folder, error))
+    throw Error(Code::kWrite, "{}: cannot be created: {}", folder.string(), error.message());
+  try {
+    OutputSet files;
+    files.append(files.create(folder / "windows.jsonl"), as_bytes(records));
+    files.append(files.create(folder / "summary.json"), as_bytes(summary.to_text() + "\n"));
+    files.publish();
+  } catch (const Error&) {
+    std::filesystem::remove(folder, error);
+    throw;
+  }
 }
 
 int run(const Flags& flags, const CommonFlags& common) {
@@ -119,10 +128,15 @@ int run(const Flags& flags, const CommonFlags& common) {
     throw Error(Code::kUsage, "--stride {}: at most --context {} expected", flags.stride,
                 flags.context);
   std::error_code ignored;
-  if (std::filesystem::exists(flags.output, ignored))
+  const std::filesystem::path folder = flags.output;
+  if (std::filesystem::exists(std::filesystem::symlink_status(folder, ignored)))
     throw Error(Code::kExists, "{}: exists already, expected a new folder", flags.output);
+  if (folder.has_parent_path() && !std::filesystem::is_directory(folder.parent_path(), ignored))
+    throw Error(Code::kNotFound, "{}: folder {} does not exist", flags.output,
+                folder.parent_path().string());
   const int threads = thread_count(flags.threads);
   auto source = prepare::open_source(flags.model, flags.recipe, threads);
+  const FileStamps stamps(source->files());
   std::vector<Document> documents = read_documents(
       prepare::make_frontend_block(*source), flags.model, flags.text, flags.corpus, flags.special);
   limit_tokens(documents, flags.limit);
@@ -150,6 +164,7 @@ int run(const Flags& flags, const CommonFlags& common) {
                     {"tokens", totals.tokens},
                     {"loss", totals.mean()},
                     {"perplexity", std::exp(totals.mean())}});
+  stamps.check();
   write_results(flags.output, records, summary);
   print_result(
       common, summary,

@@ -6,6 +6,7 @@
 #include "artifact/reader.h"
 #include "base/checked.h"
 #include "base/file.h"
+#include "base/file_stamps.h"
 #include "ignition/commands.h"
 
 namespace flare::app {
@@ -107,6 +108,7 @@ int run(const Flags& flags, const CommonFlags& common) {
   if (flags.decode && !is_tensor)
     throw Error(Code::kUsage, "--decode: object {} is a resource, which has no numbers",
                 quote(flags.object));
+  const FileStamps stamps(reader.file_paths());
   Output output(flags.output);
   Json result = Json::object({{"object", object->id}, {"output", flags.output}});
   if (flags.decode) {
@@ -121,6 +123,7 @@ int run(const Flags& flags, const CommonFlags& common) {
     copy(reader, *object, progress, output);
     result.set("bytes", object->bytes);
   }
+  stamps.check();
   output.publish();
   print_result(common, result, common.quiet ? "" : flags.output + "\n");
   return 0;

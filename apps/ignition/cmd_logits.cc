@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "base/file_stamps.h"
 #include "checkpoint/safetensors.h"
 #include "common/command_line.h"
 #include "common/kv_dtype.h"
@@ -63,8 +64,9 @@ int run(const Flags& flags, const CommonFlags& common) {
   options.all_logits = true;
   options.max_concurrency = 1;
   options.prefill_chunk = flags.chunk;
-  const package::PreparedModel model =
-      prepare::prepare(prepare::open_source(flags.model, flags.recipe, threads), options);
+  auto source = prepare::open_source(flags.model, flags.recipe, threads);
+  const FileStamps stamps(source->files());
+  const package::PreparedModel model = prepare::prepare(std::move(source), options);
   runtime::StepRunner runner(model, {{threads, isa_level(flags.isa)}, {}, /*all_logits=*/true});
   const runtime::ForwardResult result =
       runtime::forward(runner, model, tokens, options.prefill_chunk);
@@ -79,6 +81,7 @@ int run(const Flags& flags, const CommonFlags& common) {
                        DType::kF32,
                        {tokens.size(), result.taps[k].size() / tokens.size()},
                        bytes_of(result.taps[k])});
+  stamps.check();
   checkpoint::write_safetensors(flags.output, tensors, {}, flags.force);
   print_result(common, Json::object({{"output", flags.output}, {"tokens", tokens.size()}}),
                fmt::format("{}: logits of {} tokens\n", flags.output, tokens.size()));

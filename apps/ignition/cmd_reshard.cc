@@ -10,7 +10,7 @@ namespace flare::app {
 namespace {
 
 struct Flags {
-  std::string file, output, max_file_bytes;
+  std::string file, output, max_file_bytes, artifact_id;
 };
 
 constexpr const char* kFooter = R"(
@@ -25,6 +25,7 @@ int run(const Flags& flags, const CommonFlags& common) {
   artifact::WriteOptions options;
   if (!flags.max_file_bytes.empty())
     options.max_file_bytes = parse_size("--max-file-bytes", flags.max_file_bytes);
+  if (!flags.artifact_id.empty()) options.id = artifact::id_from_hex(flags.artifact_id);
   const uint64_t bytes = artifact::Reader::open(flags.file).directory().payload_bytes();
   check_interrupted();
   {
@@ -58,6 +59,7 @@ std::function<int()> declare_reshard(CLI::App& app, const CommonFlags& common) {
       ->required();
   app.add_option("--max-file-bytes", flags->max_file_bytes, "at most this many bytes a file")
       ->type_name("SIZE");
+  app.add_option("--artifact-id", flags->artifact_id, "32 hex digits (random)")->type_name("HEX");
   app.footer(kFooter);
   return [flags, &common] { return run(*flags, common); };
 }

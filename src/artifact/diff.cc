@@ -11,6 +11,7 @@
 
 #include "base/checked.h"
 #include "base/file.h"
+#include "base/file_stamps.h"
 #include "base/team.h"
 
 namespace flare::artifact {
@@ -311,7 +312,11 @@ class Comparison {
 
 DiffReport diff(Reader& a, Reader& b, int threads,
                 const std::function<void(uint64_t)>& on_progress) {
-  return Comparison(a, b, threads, on_progress).run();
+  const FileStamps stamps_a(a.file_paths()), stamps_b(b.file_paths());
+  DiffReport report = Comparison(a, b, threads, on_progress).run();
+  stamps_a.check();
+  stamps_b.check();
+  return report;
 }
 
 uint64_t diff_bytes(const Reader& a) {

@@ -248,6 +248,12 @@ std::string Reader::id_hex() const { return to_hex(impl_->id); }
 uint64_t Reader::json_bytes() const { return impl_->json_bytes; }
 std::filesystem::path Reader::file_path(size_t i) const { return impl_->file_path(i); }
 
+std::vector<std::filesystem::path> Reader::file_paths() const {
+  std::vector<std::filesystem::path> out;
+  for (size_t i = 0; i < directory().files.size(); ++i) out.push_back(file_path(i));
+  return out;
+}
+
 TensorInfo Reader::tensor(std::string_view object_id) const {
   const Object& object = impl_->find(object_id, Object::Kind::kTensor);
   const auto where = [&] { return fmt::format("{}: object {}", impl_->name(), quote(object.id)); };

@@ -36,6 +36,7 @@ class Reader {
   uint64_t json_bytes() const;
   // Sibling path of file i of the set.
   std::filesystem::path file_path(size_t i) const;
+  std::vector<std::filesystem::path> file_paths() const;
 
   // §13.2. Errors: kReference (no such tensor), kEncoding.
   TensorInfo tensor(std::string_view object_id) const;
@@ -71,7 +72,8 @@ class Reader {
 
 // `verify`: §13.1, all parts, §13.2 for every object, then every code, scale and padding rule of
 // every tensor in row blocks (bounded memory, `threads` workers), and every byte of every
-// resource is read. `quick` leaves payload bytes unread. Throws the first error found;
+// resource is read. `quick` leaves payload bytes unread. Throws the first error found, or kRead
+// where a file was written to meanwhile;
 // `on_progress(bytes)`, which may be empty, is called on the calling thread as bytes are checked.
 void verify(const std::filesystem::path& entry, int threads, bool quick,
             const std::function<void(uint64_t)>& on_progress);

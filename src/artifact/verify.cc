@@ -5,6 +5,7 @@
 
 #include "artifact/reader.h"
 #include "base/checked.h"
+#include "base/file_stamps.h"
 #include "base/team.h"
 
 namespace flare::artifact {
@@ -190,8 +191,10 @@ void verify(const std::filesystem::path& entry, int threads, bool quick,
     }
   }
   if (quick) return;
+  const FileStamps stamps(reader.file_paths());
   Verifier verifier(reader, threads, on_progress);
   for (const Object& object : reader.directory().objects) verifier.check(object);
+  stamps.check();
 }
 
 }  // namespace flare::artifact

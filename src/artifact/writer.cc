@@ -304,9 +304,8 @@ void reshard(const std::filesystem::path& source, const std::filesystem::path& t
   const Reader reader = Reader::open(source);
   reader.open_all_parts();
   const uint64_t payload_bytes = reader.directory().payload_bytes();
+  const FileStamps stamps(reader.file_paths());
   Writer writer = Writer::whole_payload(target, reader.directory(), payload_bytes, options);
-  FileStamps stamps;
-  for (size_t i = 0; i < reader.directory().files.size(); ++i) stamps.add(reader.file_path(i));
   std::vector<std::byte> buffer;
   for (uint64_t at = 0; at < payload_bytes; at += buffer.size()) {
     buffer.resize(std::min(kChunkBytes, payload_bytes - at));

@@ -10,6 +10,10 @@ void FileStamps::add(const std::filesystem::path& path) {
   if (::stat(path.c_str(), &stamp.info) == 0) stamps_.push_back(std::move(stamp));
 }
 
+void FileStamps::add(const std::vector<std::filesystem::path>& paths) {
+  for (const auto& path : paths) add(path);
+}
+
 void FileStamps::check() const {
   for (const Stamp& stamp : stamps_) {
     struct stat now{};

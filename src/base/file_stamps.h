@@ -12,8 +12,11 @@ namespace flare {
 // if somebody wrote to it meanwhile. Mappings and reads do not notice. Confined to one thread.
 class FileStamps {
  public:
+  FileStamps() = default;
+  explicit FileStamps(const std::vector<std::filesystem::path>& paths) { add(paths); }
   // From now on the file at `path` is expected to stay; a path that names none is passed by.
   void add(const std::filesystem::path& path);
+  void add(const std::vector<std::filesystem::path>& paths);
   // kRead naming the first file whose size, time of change or identity is another one.
   void check() const;
 

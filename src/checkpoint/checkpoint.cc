@@ -185,6 +185,13 @@ std::optional<std::string> Checkpoint::asset(std::string_view name) const {
   return read_text_file(path);
 }
 
+std::vector<fs::path> Checkpoint::paths() const {
+  std::vector<fs::path> out;
+  for (const SafetensorsFile& file : files_) out.push_back(file.path());
+  for (const GgufFile& part : parts_) out.push_back(part.path());
+  return out;
+}
+
 const MappedFile& Checkpoint::mapping(const Tensor& tensor) const {
   return parts_.empty() ? files_.at(tensor.file).mapping() : parts_.at(tensor.file).mapping();
 }

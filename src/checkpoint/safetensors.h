@@ -104,6 +104,8 @@ class Checkpoint {
   // The one with the metadata; null for safetensors.
   const GgufFile* gguf() const { return parts_.empty() ? nullptr : &parts_.front(); }
   const std::vector<GgufFile>& gguf_parts() const { return parts_; }
+  // Of its weights, whichever kind they are.
+  std::vector<std::filesystem::path> paths() const;
   // The file that holds a tensor of this checkpoint.
   const MappedFile& mapping(const Tensor& tensor) const;
   const std::vector<Tensor>& tensors() const { return tensors_; }  // sorted by name

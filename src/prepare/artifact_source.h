@@ -19,6 +19,7 @@ class ArtifactSource final : public ParameterSource {
 
   std::string name() const override;
   std::filesystem::path path() const override { return reader_.path(); }
+  std::vector<std::filesystem::path> files() const override { return reader_.file_paths(); }
   const artifact::Directory& directory() const { return reader_.directory(); }
   const Json& config(std::string_view component) const override;
   bool has(std::string_view parameter) const override;

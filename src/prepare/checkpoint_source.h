@@ -23,6 +23,7 @@ class CheckpointSource final : public ParameterSource {
 
   std::string name() const override { return name_; }
   std::filesystem::path path() const override { return path_; }
+  std::vector<std::filesystem::path> files() const override { return checkpoint_.paths(); }
   const Json& config(std::string_view component) const override;
   bool has(std::string_view parameter) const override;
   std::vector<std::string> parameters(std::string_view component) const override;

@@ -17,6 +17,7 @@ class Files final : public ParameterSource {
   explicit Files(std::map<std::string, std::string> files) : files_(std::move(files)) {}
   std::string name() const override { return "files"; }
   std::filesystem::path path() const override { return "folder"; }
+  std::vector<std::filesystem::path> files() const override { return {}; }
   const Json& config(std::string_view) const override { return none_; }
   bool has(std::string_view) const override { return false; }
   std::vector<std::string> parameters(std::string_view) const override { return {}; }

@@ -26,6 +26,8 @@ class ParameterSource {
   virtual std::string name() const = 0;
   // Where it came from, for messages.
   virtual std::filesystem::path path() const = 0;
+  // The files that its parameters are read from.
+  virtual std::vector<std::filesystem::path> files() const = 0;
   // Normalised component config (§15.2, §15.8): one flat object with architectures, model_type, …
   // kComponent if the component is not there.
   virtual const Json& config(std::string_view component) const = 0;

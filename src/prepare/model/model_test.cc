@@ -27,6 +27,7 @@ class ChangedSource final : public ParameterSource {
       : inner_(path, "", 1), config_(inner_.config("text")) {}
   std::string name() const override { return inner_.name(); }
   fs::path path() const override { return inner_.path(); }
+  std::vector<fs::path> files() const override { return inner_.files(); }
   const Json& config(std::string_view) const override { return config_; }
   bool has(std::string_view parameter) const override { return inner_.has(parameter); }
   std::vector<std::string> parameters(std::string_view component) const override {

@@ -56,20 +56,29 @@ std::vector<Resource> read_resources(const checkpoint::Checkpoint& checkpoint) {
   return resources;
 }
 
-void check_components(const BuildOptions& options, const ImportedModel& model,
-                      const fs::path& source) {
+// The components of a checkpoint that can be imported, asked for or not.
+std::string known_components(const checkpoint::Checkpoint& checkpoint, const ImportedModel& model) {
+  std::vector<std::string> all;
+  for (const ImportedComponent& component : model.components) all.push_back(component.id);
+  for (const SkippedComponent& component : model.skipped) all.push_back(component.id);
+  std::string known;
+  for (const ImportedComponent& component : import_checkpoint(checkpoint, all).components)
+    known += (known.empty() ? "" : ", ") + component.id;
+  return known;
+}
+
+void check_components(const BuildOptions& options, const checkpoint::Checkpoint& checkpoint,
+                      const ImportedModel& model, const fs::path& source) {
   if (std::ranges::find(options.components, "text") == options.components.end())
     throw Error(Code::kUsage, "components: text is not in the list, the others need it");
   for (const std::string& id : options.components) {
     if (model.find(id) != nullptr) continue;
-    std::string known;
-    for (const ImportedComponent& component : model.components)
-      known += (known.empty() ? "" : ", ") + component.id;
     const bool is_there =
         std::ranges::find(model.skipped, id, &SkippedComponent::id) != model.skipped.end();
     throw Error(Code::kComponent, "{}: component {} {}, only {} can be built", source.string(),
                 quote(id),
-                is_there ? "is there and cannot be imported" : "is not in this checkpoint", known);
+                is_there ? "is there and cannot be imported" : "is not in this checkpoint",
+                known_components(checkpoint, model));
   }
 }
 
@@ -113,10 +122,7 @@ using Checkpoints = std::map<std::string, const checkpoint::Checkpoint*>;
 
 Json files_of(const checkpoint::Checkpoint& checkpoint) {
   Json::Array files;
-  for (const checkpoint::SafetensorsFile& file : checkpoint.files())
-    files.emplace_back(file.path().filename().string());
-  for (const checkpoint::GgufFile& part : checkpoint.gguf_parts())
-    files.emplace_back(part.path().filename().string());
+  for (const fs::path& file : checkpoint.paths()) files.emplace_back(file.filename().string());
   return Json::object({{"kind", checkpoint.gguf() != nullptr ? "gguf" : "safetensors"},
                        {"files", std::move(files)}});
 }
@@ -444,11 +450,6 @@ struct Input {
   FileStamps stamps;  // of every file that is read
 };
 
-void add_stamps(const checkpoint::Checkpoint& checkpoint, FileStamps& stamps) {
-  for (const checkpoint::SafetensorsFile& file : checkpoint.files()) stamps.add(file.path());
-  for (const checkpoint::GgufFile& part : checkpoint.gguf_parts()) stamps.add(part.path());
-}
-
 void write_artifact(const Input& input, const ArtifactPlan& plan, const fs::path& target,
                     const BuildOptions& options, const Encoding& encoding, BuildReport& report) {
   artifact::Writer writer(target, plan.directory,
@@ -526,7 +527,7 @@ BuildReport build_artifact(const fs::path& source, const fs::path& target,
                 source.string());
   const auto checkpoint = checkpoint::Checkpoint::open(source);
   const ImportedModel model = import_checkpoint(checkpoint, options.components);
-  check_components(options, model, source);
+  check_components(options, checkpoint, model, source);
   check_architecture(recipe, model, source);
   const std::string name = options.name.empty() ? checkpoint_name(source) : options.name;
   Input input{.model = model,
@@ -534,12 +535,12 @@ BuildReport build_artifact(const fs::path& source, const fs::path& target,
               .resources = read_resources(checkpoint),
               .metadata = Json::object({{"name", name}}),
               .origin = files_of(checkpoint)};
-  add_stamps(checkpoint, input.stamps);
+  input.stamps.add(checkpoint.paths());
   const auto sources = open_sources(options, options.components);
   for (const auto& named : sources) {
     input.checkpoints[named->name] = &named->checkpoint;
     input.sources[named->name] = &named->model;
-    add_stamps(named->checkpoint, input.stamps);
+    input.stamps.add(named->checkpoint.paths());
   }
   return build(std::move(input), recipe, options.components, target, options);
 }
@@ -564,10 +565,8 @@ BuildReport quantize_artifact(const fs::path& source, const fs::path& target,
   if (!options.name.empty() || input.metadata.find("name") == nullptr)
     input.metadata.set("name", options.name.empty() ? source.stem().string() : options.name);
   Json::Array files;
-  for (size_t i = 0; i < reader.directory().files.size(); ++i) {
-    files.emplace_back(reader.file_path(i).filename().string());
-    input.stamps.add(reader.file_path(i));
-  }
+  input.stamps.add(reader.file_paths());
+  for (const fs::path& file : reader.file_paths()) files.emplace_back(file.filename().string());
   input.origin = Json::object({{"kind", "artifact"},
                                {"files", std::move(files)},
                                {"artifact_id", reader.id_hex()},
@@ -576,7 +575,7 @@ BuildReport quantize_artifact(const fs::path& source, const fs::path& target,
   for (const auto& named : sources) {
     input.checkpoints[named->name] = &named->checkpoint;
     input.sources[named->name] = &named->model;
-    add_stamps(named->checkpoint, input.stamps);
+    input.stamps.add(named->checkpoint.paths());
   }
   return build(std::move(input), recipe, components, target, options);
 }
