@@ -1,5 +1,6 @@
 // Checkpoint folders: single files, shards behind an index, and every way they can disagree.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/hash/sha256.h"
@@ -145,6 +146,34 @@ TEST(Checkpoint, NamesAMissingShard) {
   write_shard(folder.path() / "m-1.safetensors", {"a"});
   folder.write(kIndex, index_text({{"a", "m-1.safetensors"}, {"b", "m-2.safetensors"}}));
   expect_error(refusal_of(folder.path()), Code::kFileset, {kIndex, "m-2.safetensors", "b"});
+}
+
+// Download caches keep shards elsewhere, behind links.
+TEST(Checkpoint, FollowsLinksOfShardsToFilesAlone) {
+  const TemporaryFolder folder, blobs;
+  write_shard(blobs / "f00d", {"a"});
+  folder.write(kIndex, index_text({{"a", "m-1.safetensors"}}));
+  const fs::path shard = folder / "m-1.safetensors";
+  fs::create_symlink(blobs / "f00d", shard);
+  EXPECT_NE(Checkpoint::open(folder.path()).find("a"), nullptr);
+  for (const fs::path& target : {blobs / "absent", blobs.path(), fs::path("/dev/zero"), shard}) {
+    fs::remove(shard);
+    fs::create_symlink(target, shard);
+    expect_error(refusal_of(folder.path()), Code::kFileset, {kIndex, "m-1.safetensors", "a"});
+  }
+  fs::remove(shard);
+  ASSERT_EQ(::mkfifo(shard.c_str(), 0600), 0);
+  expect_error(refusal_of(folder.path()), Code::kFileset, {kIndex, "m-1.safetensors", "a"});
+  // The same in the place of the only file, of the index and of the config.
+  for (const char* name : {"model.safetensors", "config.json", kIndex}) {
+    const TemporaryFolder other;
+    if (std::string_view(name) == "config.json") write_shard(other / "model.safetensors", {"a"});
+    fs::create_symlink(other / name, other / name);
+    expect_error(refusal_of(other.path()), Code::kNotFound, {name, "a link to nothing"});
+    fs::remove(other / name);
+    ASSERT_EQ(::mkfifo((other / name).c_str(), 0600), 0);
+    expect_error(refusal_of(other.path()), Code::kNotFound, {name, "no regular file"});
+  }
 }
 
 TEST(Checkpoint, NamesATensorThatItsShardLacks) {

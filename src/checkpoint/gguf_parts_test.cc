@@ -2,6 +2,7 @@
 #include "checkpoint/gguf_parts.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -79,6 +80,43 @@ TEST_F(GgufParts, AMissingOneIsNamed) {
   fs::remove(at(2));
   for (const uint32_t from : {1u, 3u})
     expect_refused(Code::kFileset, {"part 2 of 3", "'big-00002-of-00003.gguf'", "missing"}, from);
+}
+
+// Download caches keep files elsewhere, behind links.
+TEST_F(GgufParts, LinksAreFollowedToFilesAlone) {
+  const TemporaryFolder blobs;
+  fs::rename(at(2), blobs / "f00d");
+  fs::create_symlink(blobs / "f00d", at(2));
+  EXPECT_EQ(open_gguf_parts(at(1)).size(), 3u);
+  for (const fs::path& target : {blobs / "absent", blobs.path(), fs::path("/dev/zero"), at(2)}) {
+    fs::remove(at(2));
+    fs::create_symlink(target, at(2));
+    expect_refused(Code::kFileset, {"part 2 of 3", name_of(2, 3), "missing"});
+  }
+  // A link to another part holds that one's keys.
+  fs::remove(at(2));
+  fs::create_symlink(at(3), at(2));
+  expect_refused(Code::kFileset, {name_of(2, 3), "'split.no' is 2", "1 expected"});
+  fs::remove(at(2));
+  ASSERT_EQ(::mkfifo(at(2).c_str(), 0600), 0);
+  expect_refused(Code::kFileset, {"part 2 of 3", name_of(2, 3), "missing"});
+}
+
+// No key says where a part lies; counts are those of the name, whatever a file claims.
+TEST_F(GgufParts, HostileCountsAndNamesAreRefused) {
+  for (const uint32_t count : {0xffffffffu, 100000u, 2u}) {
+    write(1, part(1, count, "", 0, 2));
+    expect_refused(Code::kFileset, {name_of(1, 3), "'split.count'", "3 expected"});
+  }
+  write(1, part(1, 3, "", 0, 0xffffffff));
+  expect_refused(Code::kFileset, {"'split.tensors.count' is 4294967295", "have 2 tensors"});
+  for (const char* name : {"big-00000-of-00003.gguf", "big-00004-of-00003.gguf",
+                           "-00001-of-00003.gguf", "big-1-of-3.gguf"}) {
+    const fs::path other = folder_.write(name, part(1, 3, "", 0, 2).bytes());
+    const Error error = error_of([&] { open_gguf_parts(other); });
+    EXPECT_EQ(code_name(error.code()), code_name(Code::kFileset)) << name;
+    EXPECT_NE(error.message().find(name), std::string::npos) << error.message();
+  }
 }
 
 TEST_F(GgufParts, OneInAnothersPlaceIsRefused) {
