@@ -26,11 +26,17 @@ struct EncodedFacts {
       scheme;  // how reports call its storage, e.g. "compressed-tensors nvfp4-pack-quantized"
   codec::Geometry geometry;  // [out, in], one divisor
   // Formats that take the stored codes over bit for bit, the best first: of those whose layout
-  // holds a parameter's shape the first is used. Empty: none does, and `unkept` says why.
+  // holds a parameter's shape the first is used, unless a recipe names another one. Empty: none
+  // does, and `unkept` says why.
   std::vector<codec::FormatId> formats;
   std::string unkept;
   // What keeping changes all the same ("scales are rounded to bf16"); empty: nothing.
   std::string rounded;
+  // The one of `formats` in which it does; none: in all of them.
+  std::optional<codec::FormatId> rounded_in;
+  bool is_rounded_in(codec::FormatId format) const {
+    return !rounded.empty() && rounded_in.value_or(format) == format;
+  }
   // Of every use of the kept weight (spec/models/quantised_checkpoints.md §2).
   graph::Policy policy = graph::Policy::kA16Only;
   std::optional<float> divisor;             // nvfp4: of the weight

@@ -170,11 +170,6 @@ bool is_encoded(const ImportedParameter& parameter) {
                              [](const Piece& piece) { return piece.encoded != nullptr; });
 }
 
-// Every piece already holds words of this format.
-bool same_words(const ImportedParameter& parameter, const codec::Format& format) {
-  return kept_format(parameter) == format.id;
-}
-
 bool holds(const codec::Format& format, const codec::Geometry& geometry) {
   try {
     format.planes(geometry);
@@ -184,10 +179,13 @@ bool holds(const codec::Format& format, const codec::Geometry& geometry) {
   }
 }
 
-// Every piece has these words, every tile of rows lies within one piece, and all agree in the order
-// of columns and, where there is one for the object, in the divisor.
+// Of encoded weights: every piece has these words, every tile of rows lies within one piece, and
+// all agree in the order of columns and, where there is one for the object, in the divisor.
 bool keeps(const ImportedParameter& parameter, const codec::Format& format) {
-  const EncodedFacts& first = parameter.pieces.front().encoded->facts();
+  const auto& front = parameter.pieces.front().encoded;
+  if (front == nullptr || !parameter.columns.empty() || parameter.transform != Transform::kNone)
+    return false;
+  const EncodedFacts& first = front->facts();
   const uint64_t step = row_step(format);
   return holds(format, geometry_of(parameter)) &&
          std::ranges::all_of(parameter.pieces, [&](const Piece& piece) {
@@ -198,6 +196,11 @@ bool keeps(const ImportedParameter& parameter, const codec::Format& format) {
                   (step == 1 || facts.divisor == first.divisor) &&
                   facts.input_columns == first.input_columns;
          });
+}
+
+// Every piece already holds words of this format.
+bool same_words(const ImportedParameter& parameter, const codec::Format& format) {
+  return is_encoded(parameter) ? keeps(parameter, format) : kept_format(parameter) == format.id;
 }
 
 }  // namespace
@@ -230,11 +233,9 @@ std::optional<codec::FormatId> kept_format(const ImportedParameter& parameter) {
       if (direct_format_of(piece.tensor->dtype) != first) return std::nullopt;
     return first;
   }
-  const Piece& first = parameter.pieces.front();
-  if (first.encoded == nullptr || !parameter.columns.empty() ||
-      parameter.transform != Transform::kNone)
-    return std::nullopt;
-  for (const codec::FormatId id : first.encoded->facts().formats)
+  const auto& first = parameter.pieces.front().encoded;
+  if (first == nullptr) return std::nullopt;
+  for (const codec::FormatId id : first->facts().formats)
     if (keeps(parameter, codec::format(id))) return id;
   return std::nullopt;
 }

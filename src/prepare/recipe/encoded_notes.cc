@@ -21,9 +21,9 @@ std::string outcome(Chooser& chooser, const ImportedComponent& component,
   const EncodedFacts& facts = parameter.pieces.front().encoded->facts();
   const Decision decision = chooser.decide(component, parameter);
   const codec::Format& format = codec::format(decision.choice.format);
-  if (kept_format(parameter) == format.id)
+  if (copies_words(parameter, format))
     return fmt::format("{} are kept as {}{}", facts.scheme, format.name,
-                       facts.rounded.empty() ? "" : ": " + facts.rounded);
+                       facts.is_rounded_in(format.id) ? ": " + facts.rounded : "");
   std::string why;
   if (decision.stored)
     why = facts.formats.empty() ? facts.unkept

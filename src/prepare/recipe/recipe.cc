@@ -180,6 +180,8 @@ std::string encoder_name(const codec::Format& format, Encoder encoder, bool cali
       return fmt::format("gguf_search{}", encoder == Encoder::kSearch ? how : "");
     case codec::LayoutId::kBlockScale:
       return "nvfp4_maxabs";
+    case codec::LayoutId::kRowBlocks:
+      return "mx_maxabs";
     default:
       return "fp8_row_maxabs";
   }

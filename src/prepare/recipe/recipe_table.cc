@@ -56,8 +56,10 @@ constexpr std::string_view kGgufQ4K = R"(
 ["*"]
 kind = "projection"
 format = "gguf_q4_k"
+otherwise = "gguf_q8_0"
 ["text/{token_embedding,output_head}"]
 format = "gguf_q6_k"
+otherwise = "gguf_q8_0"
 )";
 
 constexpr std::string_view kFp8 = R"(
@@ -264,7 +266,7 @@ policy = "AllowA8"
 )";
 
 constexpr std::string_view kNeedsDraft = "the import of components dflash and dflash2";
-constexpr std::string_view kNeedsMixture = "the mixture-of-experts text component";
+constexpr std::string_view kNeedsMixture = "a graph for mixtures of experts, to run what it makes";
 constexpr std::string_view kNeedsNvfp4 =
     "checkpoints with NVFP4 weights and the divisors of their activations";
 
@@ -276,7 +278,12 @@ const std::vector<Row>& rows() {
       {"q6", "projections, embedding and head q6_g64", "", "", {kQ6}},
       {"q5", "projections q5_g64, embedding and head q6_g64", "", "", {kQ5}},
       {"q4", "projections q4_g64, embedding and head q6_g64", "", "", {kQ4}},
-      {"gguf_q4_k", "projections gguf_q4_k, embedding and head gguf_q6_k", "", "", {kGgufQ4K}},
+      {"gguf_q4_k",
+       "projections gguf_q4_k, embedding and head gguf_q6_k; gguf_q8_0 where rows are no whole "
+       "blocks",
+       "",
+       "",
+       {kGgufQ4K}},
       {"fp8", "projections, embedding and head fp8_e4m3fn_row_bf16", "", "", {kFp8}},
       {"nvfp4",
        "projections nvfp4 where shapes allow, else q8_g32; embedding and head q8_g32",

@@ -15,6 +15,7 @@
 #include "prepare/import/import.h"
 #include "prepare/recipe/build.h"
 #include "prepare/recipe/plan.h"
+#include "prepare/recipe/verify_deep.h"
 #include "prepare/test_support.h"
 
 namespace flare::prepare {
@@ -271,6 +272,27 @@ TEST(Rules, RefuseGroupsAndSharesThatCannotBe) {
   EXPECT_TRUE(has(refused("[\"*/0/mlp/gate\"]\nshare = \"up\"\n"), "other data"));
   EXPECT_TRUE(has(refused("[\"*/0/mlp/gate\"]\nshare = \"side\"\n"), "no other parameter"));
   EXPECT_TRUE(has(refused("[\"*/0/mlp/gate\"]\nencoder = \"import_encoded\"\n"), "in the source"));
+}
+
+TEST(Rules, EncodeMxFormatsAndRefuseThoseThatOnlyFilesHave) {
+  for (const char* name : {"mxfp4", "mxfp8_e4m3fn"}) {
+    Built made("q8", fmt::format("[\"*/mlp/up\"]\nformat = \"{}\"\n", name));
+    EXPECT_TRUE(std::ranges::any_of(made.report.groups, [&](const GroupTotal& total) {
+      return total.format == name && total.encoder == "mx_maxabs";
+    })) << name;
+    const auto report = verify_deep(made.folder.path() / "made.ninfer", kNano, 2, {});
+    const auto total = std::ranges::find(report.totals, name, &DeepTotal::format);
+    ASSERT_NE(total, report.totals.end()) << name;
+    EXPECT_GT(total->worst, 0.5) << name;
+  }
+  for (const char* name : {"q2_g64_fp16", "t2_g128_fp16", "u4z4_g32_fp16", "i8_row_fp32",
+                           "fp8_e4m3fn_g128_fp32", "gguf_iq1_s"}) {
+    const std::string text = error_of(Code::kUsage, [&] {
+      Built made("q8", fmt::format("[\"*/mlp/up\"]\nformat = \"{}\"\n", name));
+    });
+    EXPECT_TRUE(has(text, "text/layers/0/mlp/up") && has(text, name) && has(text, "never encoded"))
+        << text;
+  }
 }
 
 TEST(Rules, TakeParametersFromAnotherSource) {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/file_stamps.h"
 #include "base/float_types.h"
 #include "base/team.h"
 #include "prepare/artifact_source.h"
@@ -39,8 +40,8 @@ constexpr Step kSteps[] = {
     {FormatId::kQ8G32, 32, 127},
 };
 
-// ggml's blocks encoded from numbers: half a step, a clipped end and a rounded scale together, as a
-// share of the block's largest magnitude.
+// ggml's and MX blocks encoded from numbers: half a step, a clipped end and a rounded scale
+// together, as a share of the block's largest magnitude.
 struct Share {
   FormatId format;
   uint64_t group;
@@ -53,6 +54,7 @@ constexpr Share kShares[] = {
     {FormatId::kGgufQ6K, 256, 0.1f},       {FormatId::kGgufQ5K, 256, 0.2f},
     {FormatId::kGgufQ4K, 256, 0.3f},       {FormatId::kGgufIq4Xs, 256, 0.3f},
     {FormatId::kGgufQ3K, 256, 0.6f},       {FormatId::kGgufQ2K, 256, 1.0f},
+    {FormatId::kMxfp4, 32, 0.25f},         {FormatId::kMxfp8, 32, 0.125f},
 };
 
 float largest_of(const float* x, uint64_t n) {
@@ -64,8 +66,9 @@ float largest_of(const float* x, uint64_t n) {
 // What a parameter's numbers are held to.
 class Bounds {
  public:
-  Bounds(const codec::Format& format, bool copied, bool searched)
-      : format_(format), copied_(copied), searched_(searched) {}
+  // `rounded`: copied, but for a scale.
+  Bounds(const codec::Format& format, bool copied, bool rounded, bool searched)
+      : format_(format), copied_(copied), rounded_(rounded), searched_(searched) {}
 
   std::string how() const {
     if (copied_) return "copied";
@@ -97,23 +100,17 @@ class Bounds {
   }
 
  private:
-  // Words are the same, or the nearest of the format. Scales that F32 checkpoints give the rows of
-  // fp8 are rounded once.
+  // Words are the same, or the nearest of the format. A scale of fp8 that is copied may be rounded
+  // to bf16, the divisor of nvfp4 is a rounded reciprocal and its quotient is rounded too.
   void of_cast(const float* x, uint64_t cols, float* bound) const {
+    const float share = !rounded_ ? 0 : format_.id == FormatId::kFp8RowBf16 ? 0x1p-8f : 0x1p-22f;
     for (uint64_t c = 0; c < cols; ++c) {
-      switch (format_.id) {
-        case FormatId::kBf16:
-          bound[c] = copied_ ? 0 : std::fabs(bf16_to_f32(f32_to_bf16(x[c])) - x[c]);
-          break;
-        case FormatId::kFp16:
-          bound[c] = copied_ ? 0 : std::fabs(fp16_to_f32(f32_to_fp16(x[c])) - x[c]);
-          break;
-        case FormatId::kFp8RowBf16:
-          bound[c] = std::fabs(x[c]) / 256;
-          break;
-        default:
-          bound[c] = 0;
-      }
+      bound[c] = share * std::fabs(x[c]);
+      if (copied_) continue;
+      if (format_.id == FormatId::kBf16)
+        bound[c] = std::fabs(bf16_to_f32(f32_to_bf16(x[c])) - x[c]);
+      if (format_.id == FormatId::kFp16)
+        bound[c] = std::fabs(fp16_to_f32(f32_to_fp16(x[c])) - x[c]);
     }
   }
 
@@ -147,8 +144,15 @@ class Bounds {
   }
 
   const codec::Format& format_;
-  const bool copied_, searched_;
+  const bool copied_, rounded_, searched_;
 };
+
+// Whether copying the parameter's words changes a scale.
+bool rounds(const ImportedParameter& parameter, const codec::Format& format) {
+  return std::ranges::any_of(parameter.pieces, [&](const Piece& piece) {
+    return piece.encoded != nullptr && piece.encoded->facts().is_rounded_in(format.id);
+  });
+}
 
 struct RowSums {
   double worst = 0, noise = 0, signal = 0;
@@ -167,6 +171,8 @@ class DeepVerifier {
   DeepReport run() {
     std::vector<std::string> components;
     for (const auto& [id, component] : artifact_.directory().components) components.push_back(id);
+    FileStamps stamps(artifact_.files());
+    stamps.add(checkpoint_.paths());
     const ImportedModel model = import_checkpoint(checkpoint_, components);
     std::set<std::string> known;
     for (const ImportedComponent& component : model.components) {
@@ -180,6 +186,7 @@ class DeepVerifier {
       if (!known.contains(name))
         throw Error(Code::kBinding, "{}: parameter '{}' is not in {}", where(), name,
                     source_path_.string());
+    stamps.check();
     for (auto& [key, sums] : totals_) {
       DeepTotal& total = report_.totals.emplace_back(sums.total);
       total.relative = sums.signal > 0 ? std::sqrt(sums.noise / sums.signal) : 0;
@@ -214,7 +221,8 @@ class DeepVerifier {
     const codec::Geometry geometry = geometry_of(parameter);
     const codec::Matrix stored = artifact_.matrix(parameter.name, geometry);
     const codec::Format& format = codec::format(stored.segments.front().format);
-    const Bounds bounds(format, copies_words(parameter, format), was_searched());
+    const Bounds bounds(format, copies_words(parameter, format), rounds(parameter, format),
+                        was_searched());
     std::vector<int32_t> columns;
     if (!parameter.inputs.empty())
       columns = artifact_.input_columns(parameter.name, parameter.inputs.front());

@@ -14,11 +14,16 @@ struct Format {
   CompressedScheme make;
 };
 
+// The older name of both.
+std::unique_ptr<Scheme> compressed_naive(const CompressedGroup& group) {
+  return group.is_float ? compressed_fp8(group) : compressed_integers(group);
+}
+
 constexpr Format kFormats[] = {
     {"nvfp4-pack-quantized", compressed_nvfp4}, {"float-quantized", compressed_fp8},
     {"mxfp4-pack-quantized", compressed_mxfp4}, {"mxfp8-quantized", compressed_mxfp8},
     {"pack-quantized", compressed_packed},      {"int-quantized", compressed_integers},
-    {"naive-quantized", compressed_integers},
+    {"naive-quantized", compressed_naive},
 };
 constexpr std::string_view kMixed = "mixed-precision";
 

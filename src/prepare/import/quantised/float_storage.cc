@@ -327,7 +327,11 @@ std::shared_ptr<const EncodedSource> FloatScheme::open(TensorPool& tensors, std:
     if (facts.formats.empty()) facts.unkept = "no format holds their codes and scales";
   } else {
     facts.formats = {FormatId::kFp8RowBf16};
-    if (rounds_scales(*parts.scales)) facts.rounded = "scales are rounded to bf16";
+    if (rounds_scales(*parts.scales)) {
+      facts.formats.insert(facts.formats.begin(), FormatId::kFp8G128);
+      facts.rounded = "scales are rounded to bf16";
+      facts.rounded_in = FormatId::kFp8RowBf16;
+    }
   }
   return make_float_source(std::move(facts), std::move(parts));
 }

@@ -9,6 +9,7 @@
 #include "base/float_types.h"
 #include "codec/nvfp4.h"
 #include "prepare/import/quantised/altered_fixture.h"
+#include "prepare/recipe/verify_deep.h"
 
 namespace flare::prepare {
 namespace {
@@ -157,11 +158,71 @@ TEST_F(QuantisedImport, TellsWhatBecameOfTheWeights) {
   EXPECT_TRUE(Built("qwen3-ct-nvfp4", "bf16")
                   .has_note("are decoded and written as bf16, each within a factor of 1 ± 2^-9"));
   EXPECT_TRUE(Built("qwen3-ct-nvfp4", "q8").has_note("are decoded and written as q8_g32_fp16"));
-  EXPECT_TRUE(Built("qwen3-modelopt-fp8").has_note("scales are rounded to bf16"));
+  EXPECT_TRUE(Built("qwen3-modelopt-fp8").has_note("are kept as fp8_e4m3fn_g128_fp32"));
+  EXPECT_TRUE(Built("qwen3-modelopt-fp8", "fp8")
+                  .has_note("are kept as fp8_e4m3fn_row_bf16: scales are rounded to bf16"));
   Built cache("qwen3-ct-fp8-tensor");
   EXPECT_TRUE(cache.has_note("4 tensors with scales of the key-value cache are not used"));
   EXPECT_TRUE(cache.has_note("14 tensors with static input scales are not used"));
   EXPECT_TRUE(Built("qwen3-modelopt-fp8").has_note("scales of the key-value cache"));
+}
+
+// Scales that bf16 cannot hold stay what they are, unless a recipe names the smaller format.
+TEST_F(QuantisedImport, KeepsScalesOfFp32) {
+  const std::string up = "text/layers/0/mlp/up";
+  const codec::Geometry g{128, 128};
+  Altered source("qwen3-modelopt-fp8");
+  const auto& codes = source.tensor(kUp + ".weight").bytes;
+  const float scale = load_le<float>(source.tensor(kUp + ".weight_scale").bytes.data());
+  ASSERT_NE(bf16_to_f32(f32_to_bf16(scale)), scale);
+  for (const auto& [recipe, format, used] :
+       {std::tuple{"keep", codec::FormatId::kFp8G128, scale},
+        {"fp8", codec::FormatId::kFp8RowBf16, bf16_to_f32(f32_to_bf16(scale))}}) {
+    Built built("qwen3-modelopt-fp8", recipe);
+    const codec::Matrix stored = built.reader->matrix(up, g);
+    EXPECT_EQ(stored.segments.front().format, format) << recipe;
+    std::vector<float> row(g.cols);
+    for (uint64_t r = 0; r < g.rows; ++r) {
+      codec::decode_row(stored, r, row.data());
+      for (uint64_t c = 0; c < g.cols; ++c)
+        ASSERT_EQ(row[c], used * e4m3_to_f32(std::to_integer<uint8_t>(codes[r * g.cols + c])))
+            << recipe << " row " << r << " column " << c;
+    }
+    const auto report =
+        verify_deep(built.folder / "a.ninfer", test::quantised_golden("qwen3-modelopt-fp8"), 2, {});
+    for (const DeepTotal& total : report.totals)
+      if (total.format == codec::format(format).name && total.how == "copied") {
+        EXPECT_EQ(total.worst > 0, std::string_view(recipe) == "fp8") << total.worst;
+      }
+  }
+}
+
+// The older name of float-quantized and int-quantized.
+TEST_F(QuantisedImport, ReadsNaiveFloats) {
+  Altered naive("qwen3-ct-fp8-channel");
+  naive.quantisation().set("format", "naive-quantized");
+  Json groups = naive.quantisation().at("config_groups");
+  Json group = groups.at("group_0");
+  group.set("format", "naive-quantized");
+  groups.set("group_0", group);
+  naive.quantisation().set("config_groups", groups);
+  const TemporaryFolder folder;
+  naive.write(folder.path());
+  BuildOptions options;
+  options.recipe = "keep";
+  build_artifact(folder.path(), folder / "a.ninfer", options);
+  auto made = artifact::Reader::open(folder / "a.ninfer");
+  Built wanted("qwen3-ct-fp8-channel");
+  for (const auto& [name, binding] : wanted.reader->directory().bindings) {
+    const artifact::Binding* other = made.directory().find_binding(name);
+    ASSERT_NE(other, nullptr) << name;
+    const auto object = [](const artifact::Binding& b) {
+      return b.parts.empty() ? b.object : b.parts.front().object;
+    };
+    EXPECT_TRUE(
+        std::ranges::equal(made.mapped(object(*other)), wanted.reader->mapped(object(binding))))
+        << name;
+  }
 }
 
 // Blocks of 48 columns are in no format: the weight is decoded, and the report says why.
