@@ -2,6 +2,7 @@
 #include "prepare/import/gguf_vocabulary.h"
 
 #include <algorithm>
+#include <bit>
 #include <span>
 #include <tuple>
 #include <unordered_map>
@@ -236,7 +237,8 @@ Json pre_tokenizer(const PreRow& pre) {
   return Json::object({{"type", "Sequence"}, {"pretokenizers", std::move(steps)}});
 }
 
-Json bpe(Json::Object vocab, Json::Array merges) {
+// A BPE model without its vocabulary and merges, which append_bpe_lists writes behind it.
+Json bpe() {
   return Json::object({{"type", "BPE"},
                        {"dropout", Json()},
                        {"unk_token", Json()},
@@ -244,9 +246,57 @@ Json bpe(Json::Object vocab, Json::Array merges) {
                        {"end_of_word_suffix", Json()},
                        {"fuse_unk", false},
                        {"byte_fallback", false},
-                       {"ignore_merges", false},
-                       {"vocab", Json(std::move(vocab))},
-                       {"merges", Json(std::move(merges))}});
+                       {"ignore_merges", false}});
+}
+
+using Merge = std::pair<std::string_view, std::string_view>;
+
+// Pieces that the older spelling of a list of merges can hold: "left right".
+bool are_words(const std::vector<Merge>& merges) {
+  return std::ranges::all_of(merges, [](const Merge& merge) {
+    return merge.first.find(' ') == std::string_view::npos &&
+           merge.second.find(' ') == std::string_view::npos && !merge.first.starts_with("#version");
+  });
+}
+
+// Vocabularies have hundreds of thousands of entries: their text is written without a tree of
+// values in between. `model` is the text of bpe(); `tokens` have ids.
+void append_bpe_lists(const std::vector<std::pair<std::string_view, uint64_t>>& tokens,
+                      const std::vector<Merge>& merges, std::string& model) {
+  model.pop_back();
+  model += R"(,"vocab":{)";
+  for (const auto& [token, id] : tokens) {
+    model += quote_json(token);
+    model += ':';
+    model += std::to_string(id);
+    model += ',';
+  }
+  if (!tokens.empty()) model.pop_back();
+  model += R"(},"merges":[)";
+  const bool words = are_words(merges);
+  for (const auto& [left, right] : merges) {
+    if (!words) model += '[';
+    model += quote_json(left);
+    if (words)
+      model.back() = ' ';
+    else
+      model += ',';
+    const std::string other = quote_json(right);
+    model += std::string_view(other).substr(words ? 1 : 0);
+    model += words ? "," : "],";
+  }
+  if (!merges.empty()) model.pop_back();
+  model += "]}";
+}
+
+// The text of tokenizer_json() with this model.
+std::string with_model(const Json& tokenizer, std::string_view model) {
+  constexpr std::string_view kNone = "null}";
+  std::string text = tokenizer.to_text();
+  FLARE_ASSERT(text.ends_with(kNone));  // the model is the last member
+  text.resize(text.size() - kNone.size());
+  text += model;
+  return text += '}';
 }
 
 Json tokenizer_json(Json added, Json normalizer, Json pre, Json post, Json decoder, Json model) {
@@ -261,7 +311,7 @@ Json tokenizer_json(Json added, Json normalizer, Json pre, Json post, Json decod
                        {"model", std::move(model)}});
 }
 
-Json byte_level_tokenizer(const GgufFile& file) {
+std::string byte_level_tokenizer(const GgufFile& file) {
   const PreRow& pre = find_pre(file);
   const Vocabulary vocabulary = read_vocabulary(file);
   std::unordered_set<std::string_view> added;
@@ -271,51 +321,133 @@ Json byte_level_tokenizer(const GgufFile& file) {
   // An added token is no word of the model, unless merges lead to it.
   std::unordered_set<std::string> merged;
   const GgufValue list = file.at("tokenizer.ggml.merges");
-  Json::Array merges;
+  std::vector<Merge> merges;
   for (const std::string_view merge : list.strings()) {
     const size_t space = merge.find(' ', 1);
     if (space == std::string_view::npos || space + 1 == merge.size())
       throw Error(Code::kDirectory, "{} has {}, two pieces with a space between expected",
                   list.where(), quote(merge));
     const std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
-    merges.push_back(Json::array({left, right}));
+    merges.emplace_back(left, right);
     for (const std::string& piece :
          {std::string(left), std::string(right), std::string(left) + std::string(right)})
       if (added.contains(piece)) merged.insert(piece);
   }
-  Json::Object vocab;
+  std::vector<std::pair<std::string_view, uint64_t>> tokens;
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    const std::string token(vocabulary.tokens[id]);
-    if (!added.contains(token) || merged.contains(token)) vocab.emplace_back(token, Json(id));
+    const std::string_view token = vocabulary.tokens[id];
+    if (!added.contains(token) || merged.contains(std::string(token)))
+      tokens.emplace_back(token, id);
   }
-  Json model = bpe(std::move(vocab), std::move(merges));
+  Json model = bpe();
   model.set("ignore_merges", pre.ignore_merges);
+  std::string text = model.to_text();
+  append_bpe_lists(tokens, merges, text);
   Json normalizer = pre.nfc ? Json::object({{"type", "NFC"}}) : Json();
-  return tokenizer_json(added_tokens(vocabulary), std::move(normalizer), pre_tokenizer(pre),
-                        post_processor(file, vocabulary, pre.add_bos), byte_level(true),
-                        std::move(model));
+  return with_model(
+      tokenizer_json(added_tokens(vocabulary), std::move(normalizer), pre_tokenizer(pre),
+                     post_processor(file, vocabulary, pre.add_bos), byte_level(true), Json()),
+      text);
 }
+
+// The ids of normal tokens by their spelling, which is found by a hash that costs the same for any
+// part of a piece: Σ byte·kBase^place, modulo 2^64.
+class PieceIds {
+ public:
+  explicit PieceIds(const Vocabulary& vocabulary)
+      : tokens_(vocabulary.tokens), slots_(std::bit_ceil(2 * tokens_.size() + 2)) {
+    for (size_t id = 0; id < tokens_.size(); ++id) {
+      if (vocabulary.types[id] != kNormal) continue;
+      uint64_t hash = 0;
+      for (const char c : tokens_[id]) hash = next(hash, c);
+      if (find(hash, tokens_[id]) == kNone)
+        slots_[slot_of(hash, tokens_[id])] = {static_cast<uint32_t>(hash >> 32),
+                                              static_cast<uint32_t>(id)};
+    }
+  }
+
+  static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr uint64_t kBase = 0x9E3779B97F4A7C15u;
+  // The hash of a text that goes on with `c`.
+  static uint64_t next(uint64_t hash, char c) {
+    return hash * kBase + static_cast<unsigned char>(c) + 1;
+  }
+  uint32_t find(uint64_t hash, std::string_view text) const {
+    return slots_[slot_of(hash, text)].id;
+  }
+
+ private:
+  struct Slot {
+    uint32_t tag = 0;
+    uint32_t id = kNone;
+  };
+  // Where the text is, or would be.
+  size_t slot_of(uint64_t hash, std::string_view text) const {
+    const auto tag = static_cast<uint32_t>(hash >> 32);
+    const uint64_t mixed = hash * kBase;
+    size_t at = (mixed ^ mixed >> 32) & (slots_.size() - 1);
+    while (slots_[at].id != kNone && (slots_[at].tag != tag || tokens_[slots_[at].id] != text))
+      at = (at + 1) & (slots_.size() - 1);
+    return at;
+  }
+
+  const std::vector<std::string_view>& tokens_;
+  std::vector<Slot> slots_;  // a power of two, at most half full
+};
 
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
-size_t characters(std::string_view text) {
-  return static_cast<size_t>(std::ranges::count_if(text, begins_character));
+// A way to put a piece together of two others.
+struct Split {
+  double score;  // of the piece
+  uint32_t left_length, right_length, left, right;
+};
+
+// What SentencePiece merges first; of equal ones that of the earlier piece, by ids of its parts.
+bool is_before(const Split& a, const Split& b) {
+  return std::tie(a.score, a.left_length, a.right_length) >
+         std::tie(b.score, b.left_length, b.right_length);
 }
 
-// Every way to put a piece together of two others, the best-scored piece first: what SentencePiece
-// merges first.
-Json::Array merges_by_score(const Vocabulary& vocabulary, const std::vector<double>& scores) {
-  std::unordered_map<std::string_view, size_t> ids;
-  for (size_t id = 0; id < vocabulary.tokens.size(); ++id)
-    if (vocabulary.types[id] == kNormal) ids.emplace(vocabulary.tokens[id], id);
-  struct Merge {
-    double score;
-    size_t left_length, right_length;
-    std::string_view left, right;
-  };
-  std::vector<Merge> merges;
+// Appends the splits of a piece in their order.
+void split_piece(std::string_view piece, double score, const PieceIds& ids,
+                 std::vector<uint64_t>& hashes, std::vector<Split>& out) {
+  hashes.assign(1, 0);  // of every beginning
+  uint32_t length = 0;
+  for (const char c : piece) {
+    hashes.push_back(PieceIds::next(hashes.back(), c));
+    length += begins_character(c);
+  }
+  const size_t first = out.size();
+  uint32_t before = 1;
+  uint64_t power = 1;  // kBase^(bytes of the right part)
+  std::vector<uint64_t>& h = hashes;
+  // From the end, where the power is that of the byte before.
+  for (size_t at = piece.size() - 1; at >= 1; --at) {
+    power *= PieceIds::kBase;
+    if (!begins_character(piece[at])) continue;
+    const uint32_t right_length = before++;
+    const uint32_t left = ids.find(h[at], piece.substr(0, at));
+    if (left == PieceIds::kNone) continue;
+    const uint32_t right = ids.find(h.back() - h[at] * power, piece.substr(at));
+    if (right != PieceIds::kNone)
+      out.push_back({score, length - right_length, right_length, left, right});
+  }
+  std::sort(out.begin() + static_cast<ptrdiff_t>(first), out.end(),
+            [](const Split& a, const Split& b) {
+              if (is_before(a, b) || is_before(b, a)) return is_before(a, b);
+              return std::tie(a.left, a.right) < std::tie(b.left, b.right);
+            });
+}
+
+// Every split of every piece, the best-scored piece first.
+std::vector<Merge> merges_by_score(const Vocabulary& vocabulary,
+                                   const std::vector<double>& scores) {
+  const PieceIds ids(vocabulary);
+  std::vector<uint64_t> hashes;
+  std::vector<Split> splits;
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    if (vocabulary.types[id] != kNormal) continue;
+    if (vocabulary.types[id] != kNormal || vocabulary.tokens[id].empty()) continue;
     const std::string_view piece = vocabulary.tokens[id];
     // Splitting is quadratic; no vocabulary has a word of this length.
     constexpr size_t kLongest = 4096;
@@ -323,24 +455,14 @@ Json::Array merges_by_score(const Vocabulary& vocabulary, const std::vector<doub
       throw Error(Code::kSupport,
                   "tokenizer.ggml.tokens: token {} has {} bytes, at most {} expected", id,
                   piece.size(), kLongest);
-    std::vector<std::pair<size_t, size_t>> splits;
-    for (size_t at = 1; at < piece.size(); ++at) {
-      if (!begins_character(piece[at])) continue;
-      const auto left = ids.find(piece.substr(0, at)), right = ids.find(piece.substr(at));
-      if (left != ids.end() && right != ids.end()) splits.emplace_back(left->second, right->second);
-    }
-    std::ranges::sort(splits);
-    for (const auto& [l, r] : splits) {
-      const std::string_view left = vocabulary.tokens[l], right = vocabulary.tokens[r];
-      merges.push_back({scores[id], characters(left), characters(right), left, right});
-    }
+    split_piece(piece, scores[id], ids, hashes, splits);
   }
-  std::ranges::stable_sort(merges, [](const Merge& a, const Merge& b) {
-    return std::tie(a.score, a.left_length, a.right_length) >
-           std::tie(b.score, b.left_length, b.right_length);
-  });
-  Json::Array out;
-  for (const Merge& merge : merges) out.push_back(Json::array({merge.left, merge.right}));
+  // Most files list their pieces by score.
+  if (!std::ranges::is_sorted(splits, is_before)) std::ranges::stable_sort(splits, is_before);
+  std::vector<Merge> out;
+  out.reserve(splits.size());
+  for (const Split& split : splits)
+    out.emplace_back(vocabulary.tokens[split.left], vocabulary.tokens[split.right]);
   return out;
 }
 
@@ -349,7 +471,7 @@ Json replace(const char* from, const char* to) {
       {{"type", "Replace"}, {"pattern", Json::object({{"String", from}})}, {"content", to}});
 }
 
-Json scored_tokenizer(const GgufFile& file) {
+std::string scored_tokenizer(const GgufFile& file) {
   constexpr const char* kSpace = "\xE2\x96\x81";  // ▁
   const Vocabulary vocabulary = read_vocabulary(file);
   const GgufValue list = file.at("tokenizer.ggml.scores");
@@ -359,10 +481,10 @@ Json scored_tokenizer(const GgufFile& file) {
                 scores.size(), vocabulary.tokens.size());
   if (std::ranges::any_of(scores, [](double score) { return score != score; }))
     throw Error(Code::kBinding, "{} holds a NaN, expected numbers", list.where());
-  Json::Object vocab;
+  std::vector<std::pair<std::string_view, uint64_t>> tokens;
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id)
-    vocab.emplace_back(std::string(vocabulary.tokens[id]), Json(id));
-  Json model = bpe(std::move(vocab), merges_by_score(vocabulary, scores));
+    tokens.emplace_back(vocabulary.tokens[id], id);
+  Json model = bpe();
   model.set("byte_fallback", true);
   model.set("fuse_unk", true);
   if (const auto unknown =
@@ -379,11 +501,15 @@ Json scored_tokenizer(const GgufFile& file) {
         Json::object({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}));
   }
   normalizers.push_back(replace(" ", kSpace));
-  return tokenizer_json(
-      added_tokens(vocabulary),
-      Json::object({{"type", "Sequence"}, {"normalizers", std::move(normalizers)}}), Json(),
-      post_processor(file, vocabulary, true),
-      Json::object({{"type", "Sequence"}, {"decoders", std::move(decoders)}}), std::move(model));
+  std::string text = model.to_text();
+  append_bpe_lists(tokens, merges_by_score(vocabulary, scores), text);
+  return with_model(
+      tokenizer_json(added_tokens(vocabulary),
+                     Json::object({{"type", "Sequence"}, {"normalizers", std::move(normalizers)}}),
+                     Json(), post_processor(file, vocabulary, true),
+                     Json::object({{"type", "Sequence"}, {"decoders", std::move(decoders)}}),
+                     Json()),
+      text);
 }
 
 // Words are spelled with a mark in front; without one a piece goes on inside of a word. The files
@@ -443,8 +569,8 @@ Json word_piece_tokenizer(const GgufFile& file) {
 
 std::optional<std::string> tokenizer_of(const GgufFile& file) {
   const GgufValue model = file.at(kModelKey);
-  if (model.as_string() == "gpt2") return byte_level_tokenizer(file).to_text();
-  if (model.as_string() == "llama") return scored_tokenizer(file).to_text();
+  if (model.as_string() == "gpt2") return byte_level_tokenizer(file);
+  if (model.as_string() == "llama") return scored_tokenizer(file);
   if (model.as_string() == "bert") return word_piece_tokenizer(file).to_text();
   throw Error(Code::kSupport, "{} is {}, only gpt2, llama and bert are supported", model.where(),
               quote(model.as_string()));
