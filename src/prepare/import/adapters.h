@@ -24,8 +24,9 @@ void import_gemma3(std::string_view architecture, const Json& config, const std:
 void import_qwen3_5(std::string_view architecture, const Json& config, const std::string& where,
                     TensorPool& tensors, ImportedModel& model);
 
-// Component vision of the Qwen3.5 family (§15.4), for a text model of this width.
-void import_qwen3_5_vision(const Json& config, const std::string& where, uint64_t hidden,
-                           TensorPool& tensors, ImportedModel& model);
+// Component vision of the Qwen3.5 family (§15.4), for a text model of this width; `family` is
+// "qwen3_5" or "qwen3_5_moe".
+void import_qwen3_5_vision(std::string_view family, const Json& config, const std::string& where,
+                           uint64_t hidden, TensorPool& tensors, ImportedModel& model);
 
 }  // namespace flare::prepare

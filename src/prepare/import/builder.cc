@@ -37,10 +37,11 @@ ImportedParameter& ComponentBuilder::projection(std::string name, std::string in
 }
 
 ImportedParameter& ComponentBuilder::row_projection(std::string name, std::string input,
-                                                    std::string_view source, uint64_t source_rows,
-                                                    uint64_t in, const std::vector<Rows>& rows) {
-  const Piece all = tensors_.weight(source, {source_rows, in});
-  ImportedParameter& parameter = add(std::move(name), {0, in});
+                                                    std::string_view source,
+                                                    const codec::Shape& source_shape,
+                                                    const std::vector<Rows>& rows) {
+  const Piece all = tensors_.weight(source, source_shape);
+  ImportedParameter& parameter = add(std::move(name), {0, source_shape.back()});
   for (const Rows& range : rows) {
     parameter.pieces.push_back({all.tensor, range.begin, range.end, all.encoded});
     parameter.shape[0] += range.end - range.begin;

@@ -25,12 +25,12 @@ class ComponentBuilder {
                                 uint64_t out, uint64_t in);
   // The source tensor has this shape; for callers that list its rows before they bind them.
   void check(std::string_view source, const codec::Shape& shape) { tensors_.weight(source, shape); }
-  // A projection made of row ranges of one source tensor [source_rows, in].
+  // A projection made of row ranges of one source tensor [rows, in] or [matrices, rows, in].
   struct Rows {
     uint64_t begin, end;
   };
   ImportedParameter& row_projection(std::string name, std::string input, std::string_view source,
-                                    uint64_t source_rows, uint64_t in,
+                                    const codec::Shape& source_shape,
                                     const std::vector<Rows>& rows);
   // Elements [begin, begin+n) of a source vector of `length`, a multiple of n away from its start.
   ImportedParameter& part_of_vector(std::string name, std::string_view source, uint64_t length,

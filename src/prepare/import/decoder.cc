@@ -9,27 +9,40 @@ namespace flare::prepare {
 uint64_t DecoderSizes::query() const { return checked_mul(heads, head_dim, "attention width"); }
 uint64_t DecoderSizes::key() const { return checked_mul(kv_heads, head_dim, "key width"); }
 
-DecoderSizes read_decoder_sizes(ConfigReader& config) {
+DecoderSizes read_decoder_sizes(ConfigReader& config, const DecoderDefaults& absent) {
+  const auto count = [&](const char* key, uint64_t otherwise) {
+    return otherwise == 0 ? config.count(key) : config.count_or(key, otherwise);
+  };
   DecoderSizes s;
   s.hidden = config.count("hidden_size");
   s.layers = config.count("num_hidden_layers");
-  s.heads = config.count("num_attention_heads");
-  s.kv_heads = config.count_or("num_key_value_heads", s.heads);
-  s.head_dim = config.count_or("head_dim", s.hidden / s.heads);
-  s.vocabulary = config.count("vocab_size");
-  s.positions = config.count("max_position_embeddings");
+  s.heads = count("num_attention_heads", absent.heads);
+  s.kv_heads =
+      config.count_or("num_key_value_heads", absent.kv_heads != 0 ? absent.kv_heads : s.heads);
   if (s.heads % s.kv_heads != 0)
     throw Error(Code::kBinding,
                 "{}: num_attention_heads is {}, expected a multiple of num_key_value_heads {}",
                 config.where(), s.heads, s.kv_heads);
-  if (s.head_dim == 0 || s.head_dim % 2 != 0)
-    throw Error(Code::kBinding, "{}: head_dim is {}, expected an even number above 0",
-                config.where(), s.head_dim);
+  s.head_dim = config.count_or("head_dim", absent.head_dim);
+  if (s.head_dim == 0 && s.hidden % s.heads != 0)
+    throw Error(Code::kBinding,
+                "{}: head_dim is missing and hidden_size {} is no multiple of "
+                "num_attention_heads {}",
+                config.where(), s.hidden, s.heads);
+  if (s.head_dim == 0) s.head_dim = s.hidden / s.heads;
+  if (s.head_dim % 2 != 0)
+    throw Error(Code::kBinding, "{}: head_dim is {}, expected an even number", config.where(),
+                s.head_dim);
+  s.vocabulary = count("vocab_size", absent.vocabulary);
+  s.positions = count("max_position_embeddings", absent.positions);
   return s;
 }
 
 Json decoder_config(std::string_view architecture, std::string_view model_type,
-                    const DecoderSizes& s, bool tied, double eps) {
+                    const DecoderSizes& s, bool tied, double eps,
+                    const std::vector<std::string>& types, Json rope) {
+  Json::Array listed;
+  for (const std::string& type : types) listed.emplace_back(type);
   return Json::object({{"architectures", Json::array({architecture})},
                        {"model_type", model_type},
                        {"hidden_size", s.hidden},
@@ -37,7 +50,39 @@ Json decoder_config(std::string_view architecture, std::string_view model_type,
                        {"num_hidden_layers", s.layers},
                        {"max_position_embeddings", s.positions},
                        {"tie_word_embeddings", tied},
-                       {"rms_norm_eps", eps}});
+                       {"rms_norm_eps", eps},
+                       {"layer_types", std::move(listed)},
+                       {"num_attention_heads", s.heads},
+                       {"num_key_value_heads", s.kv_heads},
+                       {"head_dim", s.head_dim},
+                       {"rope_parameters", std::move(rope)}});
+}
+
+void add_attention_inputs(ComponentBuilder& build, const DecoderSizes& s, const std::string& layer,
+                          const std::string& source, AttentionParts parts) {
+  build.plain(layer + "input_norm", source + "input_layernorm.weight", {s.hidden});
+  const struct {
+    const char *role, *source;
+    uint64_t rows;
+  } inputs[] = {
+      {"query", "q_proj", s.query()}, {"key", "k_proj", s.key()}, {"value", "v_proj", s.key()}};
+  for (const auto& p : inputs) {
+    const std::string name = layer + "attention/" + p.role;
+    const std::string from = source + "self_attn." + p.source;
+    build.projection(name, layer + "mixer_input", from + ".weight", p.rows, s.hidden);
+    if (parts.biases) build.plain(name + "_bias", from + ".bias", {p.rows});
+  }
+  if (!parts.head_norms) return;
+  build.plain(layer + "attention/query_norm", source + "self_attn.q_norm.weight", {s.head_dim});
+  build.plain(layer + "attention/key_norm", source + "self_attn.k_norm.weight", {s.head_dim});
+}
+
+void add_attention_output(ComponentBuilder& build, const DecoderSizes& s, const std::string& layer,
+                          const std::string& source) {
+  build.projection(layer + "attention/output", layer + "attention/attended",
+                   source + "self_attn.o_proj.weight", s.hidden, s.query());
+  build.packing_group(layer + "attention/", {"query", "key", "value"});
+  build.packing_group(layer + "attention/", {"query", "key"});
 }
 
 ExpertCounts read_expert_counts(ConfigReader& config) {

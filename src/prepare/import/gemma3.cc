@@ -2,9 +2,8 @@
 // (spec/models/gemma4_gptoss.md §1; spec/artifact.md §15.8).
 #include <algorithm>
 
-#include "base/checked.h"
 #include "prepare/import/adapters.h"
-#include "prepare/import/builder.h"
+#include "prepare/import/decoder.h"
 #include "prepare/import/rope.h"
 
 namespace flare::prepare {
@@ -15,13 +14,11 @@ constexpr std::string_view kTextModelType = "gemma3_text";
 constexpr const char* kFull = "full_attention";
 constexpr const char* kSliding = "sliding_attention";
 
-struct Sizes {
-  uint64_t hidden, layers, heads, kv_heads, head_dim, intermediate, vocabulary, positions;
+struct Sizes : DecoderSizes {
+  uint64_t intermediate = 0;
   std::vector<std::string> types;
-  uint64_t window;      // of the sliding layers; 0 if there are none
-  double query_scalar;  // scores are scaled by its inverse root
-  uint64_t query() const { return checked_mul(heads, head_dim, "attention width"); }
-  uint64_t key() const { return checked_mul(kv_heads, head_dim, "key width"); }
+  uint64_t window = 0;      // of the sliding layers; 0 if there are none
+  double query_scalar = 0;  // scores are scaled by its inverse root
   bool any(std::string_view type) const { return std::ranges::find(types, type) != types.end(); }
 };
 
@@ -36,23 +33,11 @@ std::vector<std::string> read_layer_types(ConfigReader& config, uint64_t layers)
 // Absent keys have the values of the family's configuration class: published files with a vision
 // tower leave out what equals them.
 Sizes read_sizes(ConfigReader& config, const TensorPool& tensors) {
-  Sizes s{};
-  s.hidden = config.count("hidden_size");
-  s.layers = config.count("num_hidden_layers");
+  Sizes s{read_decoder_sizes(
+      config,
+      {.heads = 8, .kv_heads = 4, .head_dim = 256, .vocabulary = 262208, .positions = 131072})};
   check_layer_count(s.layers, tensors, config.where());
-  s.heads = config.count_or("num_attention_heads", 8);
-  s.kv_heads = config.count_or("num_key_value_heads", 4);
-  if (s.heads % s.kv_heads != 0)
-    throw Error(Code::kBinding,
-                "{}: num_attention_heads is {}, expected a multiple of num_key_value_heads {}",
-                config.where(), s.heads, s.kv_heads);
-  s.head_dim = config.count_or("head_dim", 256);
-  if (s.head_dim % 2 != 0)
-    throw Error(Code::kBinding, "{}: head_dim is {}, expected an even number", config.where(),
-                s.head_dim);
   s.intermediate = config.count("intermediate_size");
-  s.vocabulary = config.count_or("vocab_size", 262208);
-  s.positions = config.count_or("max_position_embeddings", 131072);
   s.types = read_layer_types(config, s.layers);
   const uint64_t window = config.count_or("sliding_window", 4096);
   s.window = s.any(kSliding) ? window : 0;
@@ -88,21 +73,8 @@ Json read_rope(ConfigReader& config, const Sizes& s) {
 }
 
 Json normalised(const Sizes& s, bool tied, double eps, Json rope) {
-  Json out = Json::object({{"architectures", Json::array({kTextArchitecture})},
-                           {"model_type", kTextModelType},
-                           {"hidden_size", s.hidden},
-                           {"vocab_size", s.vocabulary},
-                           {"num_hidden_layers", s.layers},
-                           {"max_position_embeddings", s.positions},
-                           {"tie_word_embeddings", tied},
-                           {"rms_norm_eps", eps}});
-  Json::Array types;
-  for (const std::string& type : s.types) types.emplace_back(type);
-  out.set("layer_types", std::move(types));
-  out.set("num_attention_heads", s.heads);
-  out.set("num_key_value_heads", s.kv_heads);
-  out.set("head_dim", s.head_dim);
-  out.set("rope_parameters", std::move(rope));
+  Json out =
+      decoder_config(kTextArchitecture, kTextModelType, s, tied, eps, s.types, std::move(rope));
   out.set("query_pre_attn_scalar", s.query_scalar);
   if (s.window != 0) out.set("sliding_window", s.window);
   out.set("intermediate_size", s.intermediate);
@@ -112,17 +84,8 @@ Json normalised(const Sizes& s, bool tied, double eps, Json rope) {
 void add_layer(ComponentBuilder& build, const Sizes& s, std::string_view prefix, uint64_t i) {
   const std::string b = fmt::format("text/layers/{}/", i);
   const std::string hf = fmt::format("{}layers.{}.", prefix, i);
-  const std::string input = b + "mixer_input", attention = hf + "self_attn.";
-  build.plain(b + "input_norm", hf + "input_layernorm.weight", {s.hidden});
-  build.projection(b + "attention/query", input, attention + "q_proj.weight", s.query(), s.hidden);
-  build.projection(b + "attention/key", input, attention + "k_proj.weight", s.key(), s.hidden);
-  build.projection(b + "attention/value", input, attention + "v_proj.weight", s.key(), s.hidden);
-  build.plain(b + "attention/query_norm", attention + "q_norm.weight", {s.head_dim});
-  build.plain(b + "attention/key_norm", attention + "k_norm.weight", {s.head_dim});
-  build.projection(b + "attention/output", b + "attention/attended", attention + "o_proj.weight",
-                   s.hidden, s.query());
-  build.packing_group(b + "attention/", {"query", "key", "value"});
-  build.packing_group(b + "attention/", {"query", "key"});
+  add_attention_inputs(build, s, b, hf, {.head_norms = true});
+  add_attention_output(build, s, b, hf);
   build.plain(b + "attention_output_norm", hf + "post_attention_layernorm.weight", {s.hidden});
   build.plain(b + "post_attention_norm", hf + "pre_feedforward_layernorm.weight", {s.hidden});
   build.mlp(b, hf, s.hidden, s.intermediate);

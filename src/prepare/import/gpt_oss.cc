@@ -12,24 +12,10 @@ constexpr std::string_view kSliding = "sliding_attention";
 
 void add_attention(ComponentBuilder& build, const DecoderSizes& s, const std::string& b,
                    const std::string& hf) {
-  build.plain(b + "input_norm", hf + "input_layernorm.weight", {s.hidden});
-  const struct {
-    const char *role, *source;
-    uint64_t rows;
-  } inputs[] = {
-      {"query", "q_proj", s.query()}, {"key", "k_proj", s.key()}, {"value", "v_proj", s.key()}};
-  for (const auto& p : inputs) {
-    const std::string name = b + "attention/" + p.role;
-    const std::string source = hf + "self_attn." + p.source;
-    build.projection(name, b + "mixer_input", source + ".weight", p.rows, s.hidden);
-    build.plain(name + "_bias", source + ".bias", {p.rows});
-  }
+  add_attention_inputs(build, s, b, hf, {.biases = true});
   build.plain(b + "attention/sinks", hf + "self_attn.sinks", {s.heads});
-  build.projection(b + "attention/output", b + "attention/attended", hf + "self_attn.o_proj.weight",
-                   s.hidden, s.query());
+  add_attention_output(build, s, b, hf);
   build.plain(b + "attention/output_bias", hf + "self_attn.o_proj.bias", {s.hidden});
-  build.packing_group(b + "attention/", {"query", "key", "value"});
-  build.packing_group(b + "attention/", {"query", "key"});
 }
 
 void add_projection(ComponentBuilder& build, const std::string& name, const std::string& input,
@@ -91,14 +77,8 @@ void import_gpt_oss(std::string_view, const Json& json, const std::string& where
   ComponentBuilder build(tensors, text);
   const bool tied =
       build.embedding_head_norm("model.", s.vocabulary, s.hidden, tie_flag, model.notes);
-  text.config = decoder_config("GptOssForCausalLM", "gpt_oss", s, tied, eps);
-  Json::Array listed;
-  for (const std::string& type : types) listed.emplace_back(type);
-  text.config.set("layer_types", std::move(listed));
-  text.config.set("num_attention_heads", s.heads);
-  text.config.set("num_key_value_heads", s.kv_heads);
-  text.config.set("head_dim", s.head_dim);
-  text.config.set("rope_parameters", std::move(rope));
+  text.config =
+      decoder_config("GptOssForCausalLM", "gpt_oss", s, tied, eps, types, std::move(rope));
   text.config.set("attention_bias", true);
   text.config.set("sliding_window", window);
   text.config.set("num_experts", counts.experts);

@@ -13,11 +13,18 @@ struct Architecture {
 };
 
 constexpr Architecture kArchitectures[] = {
-    {"LlamaForCausalLM", import_llama_family}, {"MistralForCausalLM", import_llama_family},
-    {"Qwen2ForCausalLM", import_llama_family}, {"Qwen3ForCausalLM", import_llama_family},
-    {"Qwen3MoeForCausalLM", import_qwen3_moe}, {"GptOssForCausalLM", import_gpt_oss},
-    {"Qwen3_5ForCausalLM", import_qwen3_5},    {"Qwen3_5ForConditionalGeneration", import_qwen3_5},
-    {"Gemma3ForCausalLM", import_gemma3},      {"Gemma3ForConditionalGeneration", import_gemma3},
+    {"LlamaForCausalLM", import_llama_family},
+    {"MistralForCausalLM", import_llama_family},
+    {"Qwen2ForCausalLM", import_llama_family},
+    {"Qwen3ForCausalLM", import_llama_family},
+    {"Qwen3MoeForCausalLM", import_qwen3_moe},
+    {"GptOssForCausalLM", import_gpt_oss},
+    {"Qwen3_5ForCausalLM", import_qwen3_5},
+    {"Qwen3_5ForConditionalGeneration", import_qwen3_5},
+    {"Qwen3_5MoeForCausalLM", import_qwen3_5},
+    {"Qwen3_5MoeForConditionalGeneration", import_qwen3_5},
+    {"Gemma3ForCausalLM", import_gemma3},
+    {"Gemma3ForConditionalGeneration", import_gemma3},
 };
 
 std::string architecture_name(const Json& config, const std::string& where) {

@@ -64,6 +64,18 @@ TEST(Import, NormalisesTheConfigOfEveryFamily) {
        R"({"rope_theta":1000000.0,"partial_rotary_factor":0.25,"mrope_section":[4,2,2]},)"
        R"("linear_num_key_heads":2,"linear_key_head_dim":32,"linear_num_value_heads":4,)"
        R"("linear_value_head_dim":32,"linear_conv_kernel_dim":4,"intermediate_size":256})"},
+      {"goldens/models/qwen3_5_moe",
+       R"({"architectures":["Qwen3_5MoeForCausalLM"],"model_type":"qwen3_5_moe_text",)"
+       R"("hidden_size":128,"vocab_size":512,"num_hidden_layers":4,)"
+       R"("max_position_embeddings":4096,"tie_word_embeddings":false,)"
+       R"("rms_norm_eps":9.999999974752427e-07,"layer_types":)"
+       R"(["linear_attention","linear_attention","linear_attention","full_attention"],)"
+       R"("num_attention_heads":4,"num_key_value_heads":2,"head_dim":64,"rope_parameters":)"
+       R"({"rope_theta":1000000.0,"partial_rotary_factor":0.25,"mrope_section":[4,2,2]},)"
+       R"("linear_num_key_heads":2,"linear_key_head_dim":32,"linear_num_value_heads":4,)"
+       R"("linear_value_head_dim":32,"linear_conv_kernel_dim":4,"num_experts":8,)"
+       R"("num_experts_per_tok":2,"moe_intermediate_size":128,)"
+       R"("shared_expert_intermediate_size":128})"},
       {"goldens/models/gemma3_text",
        R"({"architectures":["Gemma3ForCausalLM"],"model_type":"gemma3_text","hidden_size":128,)"
        R"("vocab_size":512,"num_hidden_layers":6,"max_position_embeddings":1024,)"
@@ -97,6 +109,9 @@ TEST(Import, ReadsEveryGoldenCheckpointAndCoversItsTensors) {
       // 12 in a full-attention layer, 16 in a linear one.
       {"goldens/models/qwen3_5", 3 + 2 * 12 + 6 * 16, 1},
       {"goldens/models/qwen3_5_vision", 3 + 12 + 3 * 16, 1},
+      {"goldens/models/qwen3_moe", 3 + 3 * (9 + 3 * 8) + 11, 0},
+      // A mixture has router, score, 3 for each of 8 experts and 3 shared in the place of 3.
+      {"goldens/models/qwen3_5_moe", 3 + (12 + 26) + 3 * (16 + 26), 1},
       {"goldens/models/gemma3_text", 3 + 6 * 13, 0},
       {"models/nano", 3 + 2 * 12 + 4 * 16, 1},
       {"models/stories260k/hf-f32", 3 + 5 * 9, 0},
@@ -238,6 +253,66 @@ TEST(Import, SplitsQueryAndGateRowsPerHead) {
   EXPECT_EQ(rows("text/layers/0/attention/gate"), (Rows{{64, 128}, {192, 256}}));
   EXPECT_EQ(model.components[0].find("text/layers/0/attention/output")->inputs,
             std::vector<std::string>{"text/layers/0/attention/gated_output"});
+}
+
+// Gate rows before up rows in each expert's matrix of a stack; the same numbers in tensors of their
+// own; the draft layer is a mixture too.
+TEST(Import, TakesTheExpertsOfAStackApart) {
+  SKIP_WITHOUT(golden("goldens/models/qwen3_5_moe"));
+  const auto checkpoint = checkpoint::Checkpoint::open(golden("goldens/models/qwen3_5_moe"));
+  const ImportedModel model = import_checkpoint(checkpoint, {"text", "mtp"});
+  ASSERT_EQ(model.components.size(), 2u);
+  const auto words = [&](const ImportedModel& from, const std::string& name) {
+    const ImportedParameter* parameter = nullptr;
+    for (const ImportedComponent& component : from.components)
+      if (const auto* found = component.find(name)) parameter = found;
+    EXPECT_NE(parameter, nullptr) << name;
+    const Piece& piece = parameter->pieces.at(0);
+    const uint64_t row = 2 * parameter->shape.back();
+    return std::string(as_text(piece.tensor->bytes.subspan(
+        piece.row_begin * row, (piece.row_end - piece.row_begin) * row)));
+  };
+  const auto stack = [&](const std::string& name, uint64_t begin, uint64_t end) {
+    const Bytes bytes = checkpoint.find(name)->bytes;
+    return std::string(as_text(bytes.subspan(256 * begin, 256 * (end - begin))));
+  };
+  for (const auto& [ours, theirs] : {std::pair{"text/layers/2/", "model.layers.2.mlp.experts."},
+                                     {"mtp/layers/0/", "mtp.layers.0.mlp.experts."}}) {
+    const std::string expert = fmt::format("{}moe/experts/5/", ours), in = "gate_up_proj";
+    EXPECT_EQ(words(model, expert + "gate"), stack(theirs + in, 5 * 256, 5 * 256 + 128));
+    EXPECT_EQ(words(model, expert + "up"), stack(theirs + in, 5 * 256 + 128, 6 * 256));
+    EXPECT_EQ(words(model, expert + "down"), stack(fmt::format("{}down_proj", theirs), 640, 768));
+  }
+  EXPECT_EQ(model.components[1].config.to_text(), R"({"architectures":["Qwen3_5MoeMTP"]})");
+  // Each expert by itself.
+  test::TemporaryFolder folder;
+  std::vector<checkpoint::NamedTensor> tensors;
+  for (const checkpoint::Tensor& t : checkpoint.tensors()) {
+    const size_t cut = t.name.find("experts.");
+    const bool in = t.name.ends_with("gate_up_proj"), out = t.name.ends_with("experts.down_proj");
+    if (!in && !out) {
+      tensors.push_back({t.name, t.dtype, t.shape, t.bytes});
+      continue;
+    }
+    const std::string prefix = t.name.substr(0, cut + 8);
+    for (uint64_t e = 0; e < 8; ++e)
+      for (const char* which : {"gate", "up", "down"}) {
+        if ((which[0] == 'd') != out) continue;
+        const uint64_t row = in ? e * 256 + (which[0] == 'u' ? 128 : 0) : e * 128;
+        tensors.push_back({fmt::format("{}{}.{}_proj.weight", prefix, e, which),
+                           t.dtype,
+                           {128, 128},
+                           t.bytes.subspan(256 * row, 256 * 128)});
+      }
+  }
+  checkpoint::write_safetensors(folder / "model.safetensors", tensors, {});
+  test::write_file(folder / "config.json", checkpoint.config().to_text());
+  const auto apart = checkpoint::Checkpoint::open(folder.path());
+  const ImportedModel other = import_checkpoint(apart, {"text", "mtp"});
+  for (const ImportedParameter& parameter : model.components[0].parameters)
+    if (parameter.name.find("/experts/") != std::string::npos) {
+      EXPECT_EQ(words(other, parameter.name), words(model, parameter.name)) << parameter.name;
+    }
 }
 
 TEST(Import, TakesBothSpellingsOfRotarySettings) {

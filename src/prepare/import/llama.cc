@@ -1,8 +1,7 @@
 // Llama, Mistral, Qwen2 and Qwen3: one decoder, with or without biases, head norms and a window
 // (spec/models/llama_qwen3.md §1, §2).
-#include "base/checked.h"
 #include "prepare/import/adapters.h"
-#include "prepare/import/builder.h"
+#include "prepare/import/decoder.h"
 #include "prepare/import/rope.h"
 
 namespace flare::prepare {
@@ -30,38 +29,6 @@ const Variant& variant_of(std::string_view architecture) {
   throw Error(Code::kInternal, "no variant for architecture {}", architecture);
 }
 
-struct Sizes {
-  uint64_t hidden, layers, heads, kv_heads, head_dim, intermediate, vocabulary, positions;
-  uint64_t query() const { return checked_mul(heads, head_dim, "attention width"); }
-  uint64_t key() const { return checked_mul(kv_heads, head_dim, "key width"); }
-};
-
-Sizes read_sizes(ConfigReader& config) {
-  Sizes s{};
-  s.hidden = config.count("hidden_size");
-  s.layers = config.count("num_hidden_layers");
-  s.heads = config.count("num_attention_heads");
-  s.kv_heads = config.count_or("num_key_value_heads", s.heads);
-  if (s.heads % s.kv_heads != 0)
-    throw Error(Code::kBinding,
-                "{}: num_attention_heads is {}, expected a multiple of num_key_value_heads {}",
-                config.where(), s.heads, s.kv_heads);
-  s.head_dim = config.count_or("head_dim", 0);
-  if (s.head_dim == 0 && s.hidden % s.heads != 0)
-    throw Error(Code::kBinding,
-                "{}: head_dim is missing and hidden_size {} is no multiple of "
-                "num_attention_heads {}",
-                config.where(), s.hidden, s.heads);
-  if (s.head_dim == 0) s.head_dim = s.hidden / s.heads;
-  if (s.head_dim % 2 != 0)
-    throw Error(Code::kBinding, "{}: head_dim is {}, expected an even number", config.where(),
-                s.head_dim);
-  s.intermediate = config.count("intermediate_size");
-  s.vocabulary = config.count("vocab_size");
-  s.positions = config.count("max_position_embeddings");
-  return s;
-}
-
 // 0: no window.
 uint64_t read_window(ConfigReader& config, const Variant& variant, uint64_t layers) {
   if (variant.window) return config.count_or("sliding_window", 0);
@@ -81,53 +48,14 @@ uint64_t read_window(ConfigReader& config, const Variant& variant, uint64_t laye
   return 0;
 }
 
-Json normalised(const Variant& variant, const Sizes& s, bool tied, double eps, uint64_t window,
-                Json rope) {
-  Json out = Json::object({{"architectures", Json::array({variant.architecture})},
-                           {"model_type", variant.model_type},
-                           {"hidden_size", s.hidden},
-                           {"vocab_size", s.vocabulary},
-                           {"num_hidden_layers", s.layers},
-                           {"max_position_embeddings", s.positions},
-                           {"tie_word_embeddings", tied},
-                           {"rms_norm_eps", eps}});
-  const char* type = window != 0 ? "sliding_attention" : "full_attention";
-  out.set("layer_types", Json::Array(s.layers, Json(type)));
-  out.set("num_attention_heads", s.heads);
-  out.set("num_key_value_heads", s.kv_heads);
-  out.set("head_dim", s.head_dim);
-  out.set("rope_parameters", std::move(rope));
-  out.set("attention_bias", variant.qkv_bias);
-  if (window != 0) out.set("sliding_window", window);
-  out.set("intermediate_size", s.intermediate);
-  return out;
-}
-
-void add_layer(ComponentBuilder& build, const Variant& variant, const Sizes& s, uint64_t i) {
+void add_layer(ComponentBuilder& build, const Variant& variant, const DecoderSizes& s,
+               uint64_t intermediate, uint64_t i) {
   const std::string b = fmt::format("text/layers/{}/", i);
   const std::string hf = fmt::format("model.layers.{}.", i);
-  const std::string mixer_input = b + "mixer_input";
-  build.plain(b + "input_norm", hf + "input_layernorm.weight", {s.hidden});
-  const struct {
-    const char *role, *source;
-    uint64_t rows;
-  } inputs[] = {
-      {"query", "q_proj", s.query()}, {"key", "k_proj", s.key()}, {"value", "v_proj", s.key()}};
-  for (const auto& p : inputs) {
-    const std::string name = b + "attention/" + p.role;
-    const std::string source = hf + "self_attn." + p.source;
-    build.projection(name, mixer_input, source + ".weight", p.rows, s.hidden);
-    if (variant.qkv_bias) build.plain(name + "_bias", source + ".bias", {p.rows});
-  }
-  if (variant.head_norms) {
-    build.plain(b + "attention/query_norm", hf + "self_attn.q_norm.weight", {s.head_dim});
-    build.plain(b + "attention/key_norm", hf + "self_attn.k_norm.weight", {s.head_dim});
-  }
-  build.projection(b + "attention/output", b + "attention/attended", hf + "self_attn.o_proj.weight",
-                   s.hidden, s.query());
-  build.packing_group(b + "attention/", {"query", "key", "value"});
-  build.packing_group(b + "attention/", {"query", "key"});
-  build.norm_and_mlp(b, hf, s.hidden, s.intermediate);
+  add_attention_inputs(build, s, b, hf,
+                       {.biases = variant.qkv_bias, .head_norms = variant.head_norms});
+  add_attention_output(build, s, b, hf);
+  build.norm_and_mlp(b, hf, s.hidden, intermediate);
 }
 
 }  // namespace
@@ -137,7 +65,8 @@ void import_llama_family(std::string_view architecture, const Json& json, const 
   const Variant& variant = variant_of(architecture);
   ConfigReader config(json, where);
   config.expect("model_type", {variant.model_type});
-  const Sizes s = read_sizes(config);
+  const DecoderSizes s = read_decoder_sizes(config);
+  const uint64_t intermediate = config.count("intermediate_size");
   check_layer_count(s.layers, tensors, where);
   const double eps = config.positive_real_or("rms_norm_eps", 1e-6);
   const uint64_t window = read_window(config, variant, s.layers);
@@ -154,8 +83,14 @@ void import_llama_family(std::string_view architecture, const Json& json, const 
   ComponentBuilder build(tensors, text);
   const bool tied =
       build.embedding_head_norm("model.", s.vocabulary, s.hidden, tie_flag, model.notes);
-  text.config = normalised(variant, s, tied, eps, window, std::move(rope));
-  for (uint64_t i = 0; i < s.layers; ++i) add_layer(build, variant, s, i);
+  const std::vector<std::string> types(s.layers,
+                                       window != 0 ? "sliding_attention" : "full_attention");
+  text.config = decoder_config(variant.architecture, variant.model_type, s, tied, eps, types,
+                               std::move(rope));
+  text.config.set("attention_bias", variant.qkv_bias);
+  if (window != 0) text.config.set("sliding_window", window);
+  text.config.set("intermediate_size", intermediate);
+  for (uint64_t i = 0; i < s.layers; ++i) add_layer(build, variant, s, intermediate, i);
   tensors.skip_derived(".rotary_emb.inv_freq");
 }
 

@@ -1,18 +1,25 @@
-// Qwen3.5 family: the dense text model with gated attention and Gated DeltaNet, its draft layer and
-// its vision tower (spec/models/qwen3_5.md; spec/artifact.md §15.2 to §15.4).
+// Qwen3.5 family: the text model with gated attention and Gated DeltaNet, dense or with mixtures of
+// experts, its draft layer and its vision tower (spec/models/qwen3_5.md; spec/artifact.md §15.2 to
+// §15.4).
 #include <algorithm>
 #include <array>
 
 #include "base/checked.h"
 #include "prepare/import/adapters.h"
-#include "prepare/import/builder.h"
+#include "prepare/import/decoder.h"
 #include "prepare/import/rope.h"
 
 namespace flare::prepare {
 namespace {
 
-constexpr std::string_view kTextArchitecture = "Qwen3_5ForCausalLM";
-constexpr std::string_view kTextModelType = "qwen3_5_text";
+// What the two kinds call themselves.
+struct Kind {
+  std::string_view architecture, model_type, family, mtp;
+  bool mixture;
+};
+constexpr Kind kDense = {"Qwen3_5ForCausalLM", "qwen3_5_text", "qwen3_5", "Qwen3_5MTP", false};
+constexpr Kind kMixture = {"Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", "qwen3_5_moe",
+                           "Qwen3_5MoeMTP", true};
 constexpr std::string_view kFull = "full_attention";
 constexpr std::string_view kLinear = "linear_attention";
 
@@ -20,6 +27,9 @@ struct Sizes {
   uint64_t hidden, layers, vocabulary, positions, intermediate;
   uint64_t heads, kv_heads, head_dim;  // full attention
   uint64_t nk, nv, dk, dv, taps;       // linear attention
+  // Of a mixture, which has no `intermediate`; all 0 where every layer is dense.
+  ExpertCounts counts;
+  uint64_t expert_width, shared_width;
   std::vector<std::string> types;
   bool any(std::string_view type) const {
     return std::find(types.begin(), types.end(), type) != types.end();
@@ -37,14 +47,24 @@ void check_divides(const ConfigReader& config, std::string_view name, uint64_t v
                 value, divisor_name, divisor);
 }
 
-Sizes read_sizes(ConfigReader& config, const TensorPool& tensors) {
+void read_feed_forward(ConfigReader& config, const Kind& kind, Sizes& s) {
+  if (!kind.mixture) {
+    s.intermediate = config.count("intermediate_size");
+    return;
+  }
+  s.counts = read_expert_counts(config);
+  s.expert_width = config.count("moe_intermediate_size");
+  s.shared_width = config.count("shared_expert_intermediate_size");
+}
+
+Sizes read_sizes(ConfigReader& config, const Kind& kind, const TensorPool& tensors) {
   Sizes s{};
   s.hidden = config.count("hidden_size");
   s.layers = config.count("num_hidden_layers");
   check_layer_count(s.layers, tensors, config.where());
   s.vocabulary = config.count("vocab_size");
   s.positions = config.count("max_position_embeddings");
-  s.intermediate = config.count("intermediate_size");
+  read_feed_forward(config, kind, s);
   s.types =
       read_layer_types(config, s.layers, kLinear, config.count_or("full_attention_interval", 4));
   if (s.any(kFull) || tensors.wants("mtp")) {
@@ -110,9 +130,9 @@ Json read_rope(ConfigReader& config, const Sizes& s) {
   return out;
 }
 
-Json normalised(const Sizes& s, bool tied, double eps, Json rope) {
-  Json out = Json::object({{"architectures", Json::array({kTextArchitecture})},
-                           {"model_type", kTextModelType},
+Json normalised(const Kind& kind, const Sizes& s, bool tied, double eps, Json rope) {
+  Json out = Json::object({{"architectures", Json::array({kind.architecture})},
+                           {"model_type", kind.model_type},
                            {"hidden_size", s.hidden},
                            {"vocab_size", s.vocabulary},
                            {"num_hidden_layers", s.layers},
@@ -135,7 +155,14 @@ Json normalised(const Sizes& s, bool tied, double eps, Json rope) {
     out.set("linear_value_head_dim", s.dv);
     out.set("linear_conv_kernel_dim", s.taps);
   }
-  out.set("intermediate_size", s.intermediate);
+  if (!kind.mixture) {
+    out.set("intermediate_size", s.intermediate);
+    return out;
+  }
+  out.set("num_experts", s.counts.experts);
+  out.set("num_experts_per_tok", s.counts.per_token);
+  out.set("moe_intermediate_size", s.expert_width);
+  out.set("shared_expert_intermediate_size", s.shared_width);
   return out;
 }
 
@@ -152,8 +179,8 @@ void add_full_attention(ComponentBuilder& build, const Sizes& s, const std::stri
     query.push_back({first, first + s.head_dim});
     gate.push_back({first + s.head_dim, first + 2 * s.head_dim});
   }
-  build.row_projection(b + "attention/query", input, q_proj, q_rows, s.hidden, query);
-  build.row_projection(b + "attention/gate", input, q_proj, q_rows, s.hidden, gate);
+  build.row_projection(b + "attention/query", input, q_proj, {q_rows, s.hidden}, query);
+  build.row_projection(b + "attention/gate", input, q_proj, {q_rows, s.hidden}, gate);
   build.projection(b + "attention/key", input, hf + "k_proj.weight", s.key(), s.hidden);
   build.projection(b + "attention/value", input, hf + "v_proj.weight", s.key(), s.hidden);
   build.plain(b + "attention/query_norm", hf + "q_norm.weight", {s.head_dim});
@@ -182,9 +209,9 @@ void add_linear_attention(ComponentBuilder& build, const Sizes& s, const std::st
                     fmt::format("{}in_proj_{}.weight", hf, which), s.nv, s.hidden)
         .kind = ParameterKind::kFineProjection;
   const std::string qkv = hf + "in_proj_qkv.weight";
-  build.row_projection(b + "gdn/query", input, qkv, channels, s.hidden, {{0, kg}});
-  build.row_projection(b + "gdn/key", input, qkv, channels, s.hidden, {{kg, 2 * kg}});
-  build.row_projection(b + "gdn/value", input, qkv, channels, s.hidden, {{2 * kg, channels}});
+  build.row_projection(b + "gdn/query", input, qkv, {channels, s.hidden}, {{0, kg}});
+  build.row_projection(b + "gdn/key", input, qkv, {channels, s.hidden}, {{kg, 2 * kg}});
+  build.row_projection(b + "gdn/value", input, qkv, {channels, s.hidden}, {{2 * kg, channels}});
   build.projection(b + "gdn/z", input, hf + "in_proj_z.weight", vg, s.hidden);
   build.plain(b + "gdn/norm", hf + "norm.weight", {s.dv});
   build.projection(b + "gdn/output", b + "gdn/gated_output", hf + "out_proj.weight", s.hidden, vg);
@@ -194,7 +221,53 @@ void add_linear_attention(ComponentBuilder& build, const Sizes& s, const std::st
   build.packing_group(b + "gdn/", {"a_projection", "b_projection"});
 }
 
-void add_layer(ComponentBuilder& build, const Sizes& s, std::string_view prefix, uint64_t i) {
+// Experts are stacked, gate rows before up rows, or each has tensors of its own.
+void add_experts(ComponentBuilder& build, const TensorPool& tensors, const Sizes& s,
+                 const std::string& b, const std::string& hf) {
+  const uint64_t n = s.counts.experts, width = s.expert_width;
+  const std::string stacked = hf + "gate_up_proj", input = b + "ffn_input";
+  const bool is_stacked = tensors.has(stacked);
+  const codec::Shape in = {n, checked_mul(2, width, "expert rows"), s.hidden},
+                     out = {n, s.hidden, width};
+  for (uint64_t e = 0; e < n; ++e) {
+    const std::string expert = fmt::format("{}moe/experts/{}/", b, e);
+    const std::string own = fmt::format("{}{}.", hf, e), product = expert + "product";
+    if (!is_stacked) {
+      build.projection(expert + "gate", input, own + "gate_proj.weight", width, s.hidden);
+      build.projection(expert + "up", input, own + "up_proj.weight", width, s.hidden);
+      build.projection(expert + "down", product, own + "down_proj.weight", s.hidden, width);
+      continue;
+    }
+    const uint64_t row = e * in[1];
+    build.row_projection(expert + "gate", input, stacked, in, {{row, row + width}});
+    build.row_projection(expert + "up", input, stacked, in, {{row + width, row + 2 * width}});
+    build.row_projection(expert + "down", product, hf + "down_proj", out,
+                         {{e * s.hidden, (e + 1) * s.hidden}});
+  }
+}
+
+void add_feed_forward(ComponentBuilder& build, TensorPool& tensors, ImportedComponent& component,
+                      const Sizes& s, const std::string& b, const std::string& hf) {
+  const uint64_t experts = s.counts.experts;
+  if (experts == 0) return build.norm_and_mlp(b, hf, s.hidden, s.intermediate);
+  build.plain(b + "post_attention_norm", hf + "post_attention_layernorm.weight", {s.hidden});
+  const std::string mlp = hf + "mlp.", input = b + "ffn_input", shared = mlp + "shared_expert.";
+  add_router(build, b, mlp + "gate.weight", experts, s.hidden);
+  build.projection(b + "moe/shared_score", input, mlp + "shared_expert_gate.weight", 1, s.hidden)
+      .kind = ParameterKind::kFineProjection;
+  add_experts(build, tensors, s, b, mlp + "experts.");
+  for (const char* which : {"gate", "up"})
+    build.projection(b + "moe/shared/" + which, input,
+                     fmt::format("{}{}_proj.weight", shared, which), s.shared_width, s.hidden);
+  build.projection(b + "moe/shared/down", b + "moe/shared/product", shared + "down_proj.weight",
+                   s.hidden, s.shared_width);
+  build.packing_group(b + "moe/", {"router", "shared_score"});
+  add_expert_groups(component, b, experts);
+  build.packing_group(b + "moe/shared/", {"gate", "up"});
+}
+
+void add_layer(ComponentBuilder& build, TensorPool& tensors, ImportedComponent& text,
+               const Sizes& s, std::string_view prefix, uint64_t i) {
   const std::string b = fmt::format("text/layers/{}/", i);
   const std::string hf = fmt::format("{}layers.{}.", prefix, i);
   build.plain(b + "input_norm", hf + "input_layernorm.weight", {s.hidden});
@@ -202,13 +275,13 @@ void add_layer(ComponentBuilder& build, const Sizes& s, std::string_view prefix,
     add_full_attention(build, s, b, hf + "self_attn.");
   else
     add_linear_attention(build, s, b, hf + "linear_attn.");
-  build.norm_and_mlp(b, hf, s.hidden, s.intermediate);
+  add_feed_forward(build, tensors, text, s, b, hf);
 }
 
 // Keys of the nested file around text_config. Returns tie_word_embeddings found there.
-bool read_outer(const Json& json, const std::string& where) {
+bool read_outer(const Json& json, const Kind& kind, const std::string& where) {
   ConfigReader outer(json, where);
-  outer.expect("model_type", {"qwen3_5"});
+  outer.expect("model_type", {kind.family});
   const bool tie_flag = outer.flag_or("tie_word_embeddings", false);
   constexpr std::string_view other[] = {"text_config",           "vision_config",
                                         "image_token_id",        "video_token_id",
@@ -221,13 +294,13 @@ bool read_outer(const Json& json, const std::string& where) {
 
 // One layer of full attention behind a projection of embedding and hidden state; its head is
 // text's.
-void import_mtp(TensorPool& tensors, const Sizes& s, ImportedModel& model) {
+void import_mtp(TensorPool& tensors, const Kind& kind, const Sizes& s, ImportedModel& model) {
   for (ImportedParameter& parameter : model.components.front().parameters)
     if (parameter.kind == ParameterKind::kHead) parameter.inputs.emplace_back("mtp/final_hidden");
   ImportedComponent& mtp = model.components.emplace_back();
   mtp.id = "mtp";
   mtp.target = "text";
-  mtp.config = Json::object({{"architectures", Json::array({"Qwen3_5MTP"})}});
+  mtp.config = Json::object({{"architectures", Json::array({kind.mtp})}});
   ComponentBuilder build(tensors, mtp);
   build.projection("mtp/input_projection", "mtp/stem_input", "mtp.fc.weight", s.hidden,
                    checked_mul(2, s.hidden, "mtp width"));
@@ -237,19 +310,20 @@ void import_mtp(TensorPool& tensors, const Sizes& s, ImportedModel& model) {
   const std::string b = "mtp/layers/0/", hf = "mtp.layers.0.";
   build.plain(b + "input_norm", hf + "input_layernorm.weight", {s.hidden});
   add_full_attention(build, s, b, hf + "self_attn.");
-  build.norm_and_mlp(b, hf, s.hidden, s.intermediate);
+  add_feed_forward(build, tensors, mtp, s, b, hf);
 }
 
 }  // namespace
 
-void import_qwen3_5(std::string_view, const Json& json, const std::string& where,
+void import_qwen3_5(std::string_view architecture, const Json& json, const std::string& where,
                     TensorPool& tensors, ImportedModel& model) {
+  const Kind& kind = architecture.starts_with("Qwen3_5Moe") ? kMixture : kDense;
   const Json* nested = json.find("text_config");
-  const bool outer_tie = nested != nullptr && read_outer(json, where);
+  const bool outer_tie = nested != nullptr && read_outer(json, kind, where);
   ConfigReader config(nested != nullptr ? *nested : json,
                       nested != nullptr ? where + ": text_config" : where);
-  config.expect("model_type", {kTextModelType});
-  const Sizes s = read_sizes(config, tensors);
+  config.expect("model_type", {kind.model_type});
+  const Sizes s = read_sizes(config, kind, tensors);
   const double eps = config.positive_real_or("rms_norm_eps", 1e-6);
   Json rope = read_rope(config, s);
   config.expect("hidden_act", {"silu"});
@@ -270,13 +344,14 @@ void import_qwen3_5(std::string_view, const Json& json, const std::string& where
   ComponentBuilder build(tensors, text);
   const bool tied =
       build.embedding_head_norm(prefix, s.vocabulary, s.hidden, tie_flag, model.notes);
-  text.config = normalised(s, tied, eps, std::move(rope));
-  for (uint64_t i = 0; i < s.layers; ++i) add_layer(build, s, prefix, i);
-  if (tensors.wants("mtp") && tensors.has("mtp.fc.weight")) import_mtp(tensors, s, model);
+  text.config = normalised(kind, s, tied, eps, std::move(rope));
+  for (uint64_t i = 0; i < s.layers; ++i) add_layer(build, tensors, text, s, prefix, i);
+  if (tensors.wants("mtp") && tensors.has("mtp.fc.weight")) import_mtp(tensors, kind, s, model);
   tensors.skip_component("mtp", "mtp.", model.skipped);
   const Json* vision = json.find("vision_config");
   if (tensors.wants("vision") && vision != nullptr && vision->is_object())
-    import_qwen3_5_vision(*vision, where + ": vision_config", s.hidden, tensors, model);
+    import_qwen3_5_vision(kind.family, *vision, where + ": vision_config", s.hidden, tensors,
+                          model);
   for (std::string_view visual : {"model.visual.", "visual."})
     tensors.skip_component("vision", visual, model.skipped);
   tensors.skip_derived(".rotary_emb.inv_freq");

@@ -59,7 +59,7 @@ void add_block(ComponentBuilder& build, const Sizes& s, uint64_t i) {
   const char* const thirds[] = {"query", "key", "value"};
   for (uint64_t t = 0; t < 3; ++t) {
     build.row_projection(v + "attention/" + thirds[t], v + "attention_input",
-                         hf + "attn.qkv.weight", rows, s.hidden,
+                         hf + "attn.qkv.weight", {rows, s.hidden},
                          {{t * s.hidden, (t + 1) * s.hidden}});
     build.part_of_vector(fmt::format("{}attention/{}_bias", v, thirds[t]), hf + "attn.qkv.bias",
                          rows, t * s.hidden, s.hidden);
@@ -79,10 +79,11 @@ void add_block(ComponentBuilder& build, const Sizes& s, uint64_t i) {
 
 }  // namespace
 
-void import_qwen3_5_vision(const Json& json, const std::string& where, uint64_t hidden,
-                           TensorPool& tensors, ImportedModel& model) {
+void import_qwen3_5_vision(std::string_view family, const Json& json, const std::string& where,
+                           uint64_t hidden, TensorPool& tensors, ImportedModel& model) {
   ConfigReader config(json, where);
-  config.expect("model_type", {"qwen3_5", "qwen3_5_vision"});
+  const std::string type = fmt::format("{}_vision", family);
+  config.expect("model_type", {family, type});
   const Sizes s = read_sizes(config, hidden, tensors);
   config.expect("in_channels", {3});
   config.expect("hidden_act", {"gelu_pytorch_tanh"});
@@ -94,7 +95,7 @@ void import_qwen3_5_vision(const Json& json, const std::string& where, uint64_t 
   ImportedComponent& vision = model.components.emplace_back();
   vision.id = "vision";
   vision.target = "text";
-  vision.config = Json::object({{"model_type", "qwen3_5_vision"},
+  vision.config = Json::object({{"model_type", type},
                                 {"depth", s.depth},
                                 {"hidden_size", s.hidden},
                                 {"intermediate_size", s.intermediate},

@@ -36,22 +36,6 @@ Feed read_feed(ConfigReader& config, uint64_t layers) {
   return feed;
 }
 
-void add_attention(ComponentBuilder& build, const DecoderSizes& s, const std::string& b,
-                   const std::string& hf) {
-  const std::string input = b + "mixer_input";
-  build.plain(b + "input_norm", hf + "input_layernorm.weight", {s.hidden});
-  build.projection(b + "attention/query", input, hf + "self_attn.q_proj.weight", s.query(),
-                   s.hidden);
-  build.projection(b + "attention/key", input, hf + "self_attn.k_proj.weight", s.key(), s.hidden);
-  build.projection(b + "attention/value", input, hf + "self_attn.v_proj.weight", s.key(), s.hidden);
-  build.plain(b + "attention/query_norm", hf + "self_attn.q_norm.weight", {s.head_dim});
-  build.plain(b + "attention/key_norm", hf + "self_attn.k_norm.weight", {s.head_dim});
-  build.projection(b + "attention/output", b + "attention/attended", hf + "self_attn.o_proj.weight",
-                   s.hidden, s.query());
-  build.packing_group(b + "attention/", {"query", "key", "value"});
-  build.packing_group(b + "attention/", {"query", "key"});
-}
-
 void add_experts(ComponentBuilder& build, ImportedComponent& text, const Feed& feed,
                  uint64_t hidden, const std::string& b, const std::string& hf) {
   build.plain(b + "post_attention_norm", hf + "post_attention_layernorm.weight", {hidden});
@@ -70,12 +54,8 @@ void add_experts(ComponentBuilder& build, ImportedComponent& text, const Feed& f
 }
 
 Json normalised(const DecoderSizes& s, const Feed& feed, bool tied, double eps, Json rope) {
-  Json out = decoder_config("Qwen3MoeForCausalLM", "qwen3_moe", s, tied, eps);
-  out.set("layer_types", Json::Array(s.layers, Json("full_attention")));
-  out.set("num_attention_heads", s.heads);
-  out.set("num_key_value_heads", s.kv_heads);
-  out.set("head_dim", s.head_dim);
-  out.set("rope_parameters", std::move(rope));
+  Json out = decoder_config("Qwen3MoeForCausalLM", "qwen3_moe", s, tied, eps,
+                            std::vector<std::string>(s.layers, "full_attention"), std::move(rope));
   out.set("intermediate_size", feed.intermediate);
   out.set("num_experts", feed.counts.experts);
   out.set("num_experts_per_tok", feed.counts.per_token);
@@ -116,7 +96,8 @@ void import_qwen3_moe(std::string_view, const Json& json, const std::string& whe
   for (uint64_t i = 0; i < s.layers; ++i) {
     const std::string b = fmt::format("text/layers/{}/", i);
     const std::string hf = fmt::format("model.layers.{}.", i);
-    add_attention(build, s, b, hf);
+    add_attention_inputs(build, s, b, hf, {.head_norms = true});
+    add_attention_output(build, s, b, hf);
     if (feed.sparse[i])
       add_experts(build, text, feed, s.hidden, b, hf);
     else
