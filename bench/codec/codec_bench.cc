@@ -1,5 +1,6 @@
 // Encoders: GB/s of bf16 source on one core, and the relative error they leave, beside ggml's own
-// quantiser where FLARE_GGML_LIBRARY names its library.
+// quantiser where FLARE_GGML_LIBRARY names its library. Decoders: GB/s of the numbers they write.
+// Per cents are of this machine's read bandwidth in the same run, one core.
 #include <time.h>
 
 #include <cmath>
@@ -14,6 +15,7 @@
 #include "codec/format.h"
 #include "codec/search.h"
 #include "kernel/bench_main.h"
+#include "machine/peaks.h"
 
 #ifdef FLARE_GGML
 extern "C" {
@@ -124,12 +126,19 @@ Peer peer_of([[maybe_unused]] FormatId id) {
   return nullptr;
 }
 
-void report(const Format& format) {
+// Bytes per second that a core reads from memory.
+double read_peak() {
+  Team team(1);
+  const HugeMemory memory(uint64_t{256} << 20);
+  return read_bandwidth(team, memory.bytes());
+}
+
+void report(const Format& format, double peak) {
   const std::vector<uint16_t> gaussian = source(false), heavy = source(true);
   const auto line = [&](const char* who, auto encode) {
     const Measured g = measure(format, gaussian, encode), h = measure(format, heavy, encode);
-    fmt::print("| {} | {} | {:.3f} | {:.5f} | {:.5f} |\n", format.name, who, g.rate, g.error,
-               h.error);
+    fmt::print("| {} | {} | {:.3f} | {:.1f} | {:.5f} | {:.5f} |\n", format.name, who, g.rate,
+               100e9 * g.rate / peak, g.error, h.error);
   };
   const codec::Search search = codec::search_of(format.id);
   const bool is_search = search != nullptr && format.layout == codec::LayoutId::kGgufBlocks;
@@ -145,14 +154,41 @@ void report(const Format& format) {
     });
 }
 
+// Rows one after the other, as building, comparing and verifying decode them.
+void report_decoder(const Format& format, double peak) {
+  const codec::Planes planes = format.planes(kMatrix);
+  // 0x3C is a code of every format, and a number of every type of scale in all its bytes.
+  const std::vector<std::byte> object(planes.total_bytes, std::byte{0x3c});
+  std::vector<float> row(kMatrix.cols);
+  try {
+    const double words = rate([&] {
+      for (uint64_t r = 0; r < kMatrix.rows; ++r)
+        format.decode(object.data(), kMatrix, r, 0, kMatrix.cols, row.data());
+    });
+    // rate() counts two bytes a value.
+    const double stored = words * format.bits_per_weight / 16;
+    fmt::print("| {} | {} | {:.2f} | {:.2f} | {:.1f} |\n", format.name, format.layout_name,
+               2 * words, stored, 100e9 * stored / peak);
+  } catch (const Error&) {  // known by its bytes alone
+  }
+}
+
 int run(int, char**) {
-  fmt::print("{}, {}, one core\n\n", cpu_model_name(), isa_name(choose_isa("")));
-  fmt::print("| format | encoder | GB/s of bf16 | error, gaussian | error, heavy tails |\n");
+  const double peak = read_peak();
+  fmt::print("{}, {}, one core, read {:.1f} GB/s\n\n", cpu_model_name(), isa_name(choose_isa("")),
+             peak / 1e9);
+  fmt::print(
+      "| format | encoder | GB/s of bf16 | % of read | error, gaussian | error, heavy tails |\n");
+  fmt::print("|---|---|---|---|---|---|\n");
+  for (const FormatId id :
+       {FormatId::kQ4G64, FormatId::kQ5G64, FormatId::kQ6G64, FormatId::kQ8G32,
+        FormatId::kFp8RowBf16, FormatId::kGgufQ4_0, FormatId::kGgufQ8_0, FormatId::kGgufQ4K,
+        FormatId::kGgufQ5K, FormatId::kGgufQ6K, FormatId::kMxfp4, FormatId::kMxfp8})
+    report(codec::format(id), peak);
+  fmt::print("\n| decoder | layout | GB/s of fp32 | GB/s of stored bytes | % of read |\n");
   fmt::print("|---|---|---|---|---|\n");
-  for (const FormatId id : {FormatId::kQ4G64, FormatId::kQ5G64, FormatId::kQ6G64, FormatId::kQ8G32,
-                            FormatId::kFp8RowBf16, FormatId::kGgufQ4_0, FormatId::kGgufQ8_0,
-                            FormatId::kGgufQ4K, FormatId::kGgufQ5K, FormatId::kGgufQ6K})
-    report(codec::format(id));
+  for (const Format& format : codec::all_formats())
+    if (format.id != FormatId::kInt32) report_decoder(format, peak);
   const std::vector<uint16_t> words = source(false);
   fmt::print("\nSHA-256: {:.2f} GB/s\n",
              rate([&] { sha256_hex(std::as_bytes(std::span(words))); }));

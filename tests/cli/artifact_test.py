@@ -117,6 +117,42 @@ class Recipes(Case):
             self.assertEqual(len(made), 1, recipe)
 
 
+class Determinism(Case):
+    """The same inputs give the same bytes, whatever the threads; random ids apart."""
+
+    def made(self, words, name, threads):
+        out = set()
+        for n in threads:
+            path = pathlib.Path(tempfile.mkdtemp(dir=self.folder)) / name
+            result(*words, "--output", path, *(("--threads", n) if n else ()))
+            if path.is_dir():
+                out.add(tuple(sorted((p.name, digest(p)) for p in path.iterdir())))
+            else:
+                out.add(tuple(sorted((p.name, digest(p)) for p in path.parent.iterdir() if p.name.startswith(name))))
+        return out
+
+    def test_of_every_command_that_writes(self):
+        q8 = self.build("q8.ninfer", "--recipe", "q8")
+        self.path("text").write_text("What is the capital of France? " * 30)
+        text = ("--text", self.path("text"), "--limit", 150)
+        calibration = self.path("calibration")
+        result("calibrate", NANO, *text, "--output", calibration)
+        largest = max(result("inspect", q8, "--objects")["objects"], key=lambda o: o["bytes"])["id"]
+        for words, threads in (
+                (("build", NANO, "--recipe", "gguf_q4_k", "--calibration", calibration, *IDENTITY), (1, 2, 3)),
+                (("build", NANO, "--recipe", "q4", "--max-file-bytes", "1M", *IDENTITY), (1, 2, 3)),
+                (("quantize", q8, "--recipe", "nvfp4", "--max-file-bytes", "1M", *IDENTITY), (1, 2, 3)),
+                (("reshard", q8, "--max-file-bytes", "1M", *IDENTITY), (None, None)),
+                (("extract", q8, largest), (None, None)),
+                (("extract", q8, largest, "--decode"), (None, None)),
+                (("calibrate", NANO, *text), (1, 2, 3)),
+                (("calibrate", q8, *text), (1, 2)),
+                (("logits", NANO, "--tokens", "1,298,204,7", "--hidden"), (1, 2, 3)),
+                (("eval", "perplexity", NANO, *text), (1, 2, 3))):
+            with self.subTest(words):
+                self.assertEqual(len(self.made(words, "out", threads)), 1)
+
+
 @unittest.skipUnless(VISION.exists(), f"{VISION} is absent: no shared data")
 class Components(Case):
     def test_vision_becomes_parameters_of_its_own(self):

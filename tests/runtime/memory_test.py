@@ -5,8 +5,9 @@ Usage: memory_test.py FLARE IGNITION [--shape NAME] [--layers N] [--vocab N] [--
 
 Makes a checkpoint with random weights (bench/e2e/random_checkpoint.py) and a GGUF file
 (bench/peers/random_gguf.py), fills the whole context with each, and fails where the peak, from
-the start of the program to its end, differs from the plan by more than 3 per cent. Skipped (77)
-without numpy.
+the start of the program to its end, differs from the plan by more than 3 per cent. A slow machine
+reads prompts in short pieces, which do not reach all of the planned scratch memory: the peak may
+miss that. Skipped (77) without numpy.
 """
 import argparse
 import os
@@ -28,14 +29,15 @@ except ImportError as error:
 
 MIB = 1 << 20
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-CONTEXT = 1536  # prompts are read in pieces that double: up to the longest, which takes all scratch memory
+CONTEXT = 1536  # pieces of a prompt double while they take little time: 64 + … + 512 are 960
 BOUND = 0.03
 
 
 def planned_bytes(text):
-    """The total of a line "memory: weights … = 371.2 MiB of 15.2 GiB"."""
-    value, unit = re.search(r"^memory: .* = ([\d.]+) (\w+) of ", text, re.M).groups()
-    return float(value) * UNITS[unit]
+    """The total and the scratch memory of "memory: … · scratch 30.1 MiB · … = 371.2 MiB of 15.2 GiB"."""
+    found = re.search(r"^memory: .* scratch ([\d.]+) (\w+) .* = ([\d.]+) (\w+) of ", text, re.M).groups()
+    scratch, total = (float(value) * UNITS[unit] for value, unit in (found[:2], found[2:]))
+    return total, scratch
 
 
 def measure(command):
@@ -61,9 +63,9 @@ def check(name, flare, model, *flags):
     tokens = ",".join(str(17 + i % 200) for i in range(CONTEXT - 8))
     peaks, errors = measure([flare, "generate", model, "--tokens", tokens, "--max-tokens", "8",
                              "--max-context", str(CONTEXT), "-v", *flags])
-    plan = planned_bytes(errors)
+    plan, scratch = planned_bytes(errors)
     difference = peaks["VmHWM"] / plan - 1
-    ok = abs(difference) <= BOUND
+    ok = (plan - scratch) * (1 - BOUND) <= peaks["VmHWM"] <= plan * (1 + BOUND)
     print(f"{name:<24} plan {plan / MIB:7.1f}  peak {peaks['VmHWM'] / MIB:7.1f} MiB ({difference:+.1%})"
           f"  anonymous {peaks['RssAnon'] / MIB:7.1f}  file {peaks['RssFile'] / MIB:7.1f}"
           f"  {'ok' if ok else 'FAILED'}", flush=True)

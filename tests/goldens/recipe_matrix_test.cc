@@ -1,0 +1,150 @@
+// Every kind of source by every general recipe: the artifact is valid to its last byte, each number
+// lies within the bound of its format, and the logits are as near to the reference's as the
+// recipe's formats let them be (../shared/data/goldens/{models,gguf,quantised}).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "artifact/reader.h"
+#include "base/case_sample_fixture.h"
+#include "base/file.h"
+#include "base/json/json.h"
+#include "base/test_support.h"
+#include "checkpoint/safetensors.h"
+#include "prepare/prepare.h"
+#include "prepare/recipe/build.h"
+#include "prepare/recipe/verify_deep.h"
+#include "runtime/engine.h"
+#include "runtime/forward.h"
+
+namespace flare {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kGoldens = fs::path(FLARE_SOURCE_DIR) / "../shared/data/goldens";
+
+struct RecipeBound {
+  const char* recipe;
+  // Of sqrt(Σ error² / Σ logit²) against fp32 logits of the source's own weights. Frozen at about
+  // twice the largest that was seen; a wrong scale, sign or order of columns leaves 1 and more.
+  double logits;
+};
+constexpr RecipeBound kRecipes[] = {
+    {"keep", 1e-4}, {"direct", 0.05}, {"q8", 0.1},  {"q6", 0.3},        {"q5", 0.5},
+    {"q4", 0.9},    {"default", 0.9}, {"fp8", 0.4}, {"gguf_q4_k", 0.9}, {"nvfp4", 1.0}};
+
+struct Source {
+  fs::path path;
+  fs::path expected;  // with input_ids and logits
+};
+
+// By name, so that a sample's choice does not depend on the order of a folder.
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::vector<fs::path> out;
+  for (const auto& entry : fs::directory_iterator(folder)) out.push_back(entry.path());
+  std::ranges::sort(out);
+  return out;
+}
+
+std::vector<Source> sources(const std::string& kind) {
+  std::vector<Source> out;
+  if (kind == "gguf") {
+    const fs::path index = kGoldens / "gguf/index.json";
+    for (const auto& [name, entry] : parse_json(read_text_file(index), index.string()).as_object())
+      out.push_back(
+          {kGoldens / "gguf" / name, kGoldens / "gguf" / entry.at("expected").as_string()});
+    return out;
+  }
+  for (const fs::path& folder : entries(kGoldens / kind))
+    if (fs::exists(folder / "config.json"))
+      out.push_back({folder, folder / "expected.safetensors"});
+  return out;
+}
+
+// Architectures without an importer; those without a graph end at their tensors.
+bool is_imported(const Source& source) {
+  return source.path.filename().string().find("qwen3_5_moe") == std::string::npos;
+}
+bool has_graph(const Source& source) {
+  const std::string name = source.path.filename().string();
+  return !name.starts_with("qwen3_moe") && !name.starts_with("gpt_oss");
+}
+
+const checkpoint::Tensor* find(const checkpoint::SafetensorsFile& file, std::string_view name) {
+  for (const checkpoint::Tensor& tensor : file.tensors())
+    if (tensor.name == name) return &tensor;
+  return nullptr;
+}
+
+double logit_error(const fs::path& artifact, const fs::path& expected) {
+  const auto file = checkpoint::SafetensorsFile::open(expected);
+  const checkpoint::Tensor *ids = nullptr, *want = nullptr;
+  for (const std::string prefix : {"b.", "a.", ""})
+    if (ids == nullptr && find(file, prefix + "logits") != nullptr) {
+      ids = find(file, prefix + "input_ids");
+      want = find(file, prefix + "logits");
+    }
+  FLARE_ASSERT(ids != nullptr && want != nullptr);
+  const size_t word = ids->dtype == checkpoint::DType::kI64 ? 8 : 4;
+  std::vector<int32_t> tokens;
+  for (size_t at = 0; at < ids->bytes.size(); at += word)
+    tokens.push_back(load_le<int32_t>(ids->bytes.data() + at));
+  prepare::PrepareOptions options;
+  options.exact = true;
+  options.all_logits = true;
+  options.max_concurrency = 1;
+  const auto model = prepare::prepare(prepare::open_source(artifact, "", 2), options);
+  runtime::StepRunner runner(model, {{2, choose_isa("")}, {}, true});
+  const auto got = runtime::forward(runner, model, tokens, 64).logits;
+  EXPECT_EQ(got.size() * sizeof(float), want->bytes.size());
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double w = load_le<float>(want->bytes.data() + i * sizeof(float));
+    error += (got[i] - w) * (got[i] - w);
+    norm += w * w;
+  }
+  return std::sqrt(error / norm);
+}
+
+void check(const Source& source, const RecipeBound& recipe) {
+  SCOPED_TRACE(fmt::format("{} by recipe {}", source.path.filename().string(), recipe.recipe));
+  const TemporaryFolder folder;
+  const fs::path made = folder / "made.ninfer";
+  prepare::BuildOptions options;
+  options.recipe = recipe.recipe;
+  options.threads = 2;
+  prepare::build_artifact(source.path, made, options);
+  artifact::verify(made, 2, false, {});
+  for (const prepare::DeepTotal& total : prepare::verify_deep(made, source.path, 2, {}).totals)
+    EXPECT_LE(total.worst, 1) << total.format;
+  if (!has_graph(source) || source.expected.extension() != ".safetensors") return;
+  const double error = logit_error(made, source.expected);
+  EXPECT_LE(error, recipe.logits);
+  testing::Test::RecordProperty(
+      fmt::format("{}:{}", source.path.filename().string(), recipe.recipe), fmt::to_string(error));
+}
+
+class RecipeMatrix : public testing::TestWithParam<const char*> {};
+
+TEST_P(RecipeMatrix, GivesNumbersAndLogitsWithinTheBoundOfTheRecipe) {
+  if (!fs::exists(kGoldens)) GTEST_SKIP() << kGoldens << " is absent";
+  SampledCases cases(std::ssize(kRecipes));  // every source by one of them
+  for (const Source& source : sources(GetParam()))
+    for (const RecipeBound& recipe : kRecipes) {
+      if (!cases.next() || !is_imported(source)) continue;
+      try {
+        check(source, recipe);
+      } catch (const Error& error) {
+        ADD_FAILURE() << source.path << " by recipe " << recipe.recipe << ": " << error.message();
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, RecipeMatrix, testing::Values("models", "gguf", "quantised"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace flare
