@@ -190,7 +190,7 @@ class Faults(unittest.TestCase):
             self.skipTest("no tmpfs can be mounted here")
         self.addCleanup(subprocess.run, ["umount", small], check=True)
         for command in COMMANDS:
-            if command.writes:
+            if command.writes and command.words[0] != "eval":  # whose records are few
                 with self.subTest(command.name()):
                     self.expect(self.attempt(command, out=small), 3, str(small), os.strerror(errno.ENOSPC))
                     self.assertEqual(list(small.rglob("*")), [])

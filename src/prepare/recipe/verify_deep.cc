@@ -41,20 +41,21 @@ constexpr Step kSteps[] = {
 };
 
 // ggml's and MX blocks encoded from numbers: half a step, a clipped end and a rounded scale
-// together, as a share of the block's largest magnitude.
+// together, as a share of the block's largest magnitude. `codes`: the largest integer that a
+// block's fp16 scale is multiplied with, which counts where that scale is subnormal.
 struct Share {
   FormatId format;
   uint64_t group;
-  float share;
+  float share, codes;
 };
 constexpr Share kShares[] = {
-    {FormatId::kGgufQ8_0, 32, 1 / 250.0f}, {FormatId::kGgufQ5_0, 32, 1 / 15.5f},
-    {FormatId::kGgufQ5_1, 32, 1 / 29.0f},  {FormatId::kGgufQ4_0, 32, 1 / 7.5f},
-    {FormatId::kGgufQ4_1, 32, 1 / 14.0f},  {FormatId::kGgufIq4Nl, 32, 1 / 5.0f},
-    {FormatId::kGgufQ6K, 256, 0.1f},       {FormatId::kGgufQ5K, 256, 0.2f},
-    {FormatId::kGgufQ4K, 256, 0.3f},       {FormatId::kGgufIq4Xs, 256, 0.3f},
-    {FormatId::kGgufQ3K, 256, 0.6f},       {FormatId::kGgufQ2K, 256, 1.0f},
-    {FormatId::kMxfp4, 32, 0.25f},         {FormatId::kMxfp8, 32, 0.125f},
+    {FormatId::kGgufQ8_0, 32, 1 / 225.0f, 127}, {FormatId::kGgufQ5_0, 32, 1 / 15.5f, 16},
+    {FormatId::kGgufQ5_1, 32, 1 / 29.0f, 32},   {FormatId::kGgufQ4_0, 32, 1 / 7.5f, 8},
+    {FormatId::kGgufQ4_1, 32, 1 / 14.0f, 16},   {FormatId::kGgufIq4Nl, 32, 1 / 5.0f, 127},
+    {FormatId::kGgufQ6K, 256, 0.1f, 4096},      {FormatId::kGgufQ5K, 256, 0.2f, 2016},
+    {FormatId::kGgufQ4K, 256, 0.3f, 1008},      {FormatId::kGgufIq4Xs, 256, 0.3f, 4064},
+    {FormatId::kGgufQ3K, 256, 0.6f, 128},       {FormatId::kGgufQ2K, 256, 1.0f, 60},
+    {FormatId::kMxfp4, 32, 0.25f, 0},           {FormatId::kMxfp8, 32, 0.125f, 0},
 };
 
 float largest_of(const float* x, uint64_t n) {
@@ -83,8 +84,9 @@ class Bounds {
       if (step.format == format_.id) return of_steps(step, x, cols, bound);
     for (const Share& share : kShares)
       if (share.format == format_.id)
-        return of_groups(share.group, x, cols, bound,
-                         [&](float largest) { return share.share * largest; });
+        return of_groups(share.group, x, cols, bound, [&](float largest) {
+          return share.share * largest + share.codes * 0x1p-25f;
+        });
     switch (format_.id) {
       case FormatId::kFp8RowBf16:
       case FormatId::kFp8RowFp16:
