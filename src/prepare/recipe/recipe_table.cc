@@ -56,10 +56,10 @@ constexpr std::string_view kGgufQ4K = R"(
 ["*"]
 kind = "projection"
 format = "gguf_q4_k"
-otherwise = "gguf_q8_0"
+otherwise = "q8"
 ["text/{token_embedding,output_head}"]
 format = "gguf_q6_k"
-otherwise = "gguf_q8_0"
+otherwise = "q8"
 )";
 
 constexpr std::string_view kFp8 = R"(
@@ -279,8 +279,7 @@ const std::vector<Row>& rows() {
       {"q5", "projections q5_g64, embedding and head q6_g64", "", "", {kQ5}},
       {"q4", "projections q4_g64, embedding and head q6_g64", "", "", {kQ4}},
       {"gguf_q4_k",
-       "projections gguf_q4_k, embedding and head gguf_q6_k; gguf_q8_0 where rows are no whole "
-       "blocks",
+       "projections gguf_q4_k, embedding and head gguf_q6_k; q8_g32 where rows are no whole blocks",
        "",
        "",
        {kGgufQ4K}},
