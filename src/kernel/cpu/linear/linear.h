@@ -17,7 +17,7 @@ namespace flare::kernel {
 
 inline constexpr int64_t kF32Chunk = 512;
 inline constexpr int64_t kBf16Chunk = 1024;
-inline constexpr int64_t kTileRows = 32;  // weight rows decoded at a time
+inline constexpr int64_t kTileRows = 64;  // weight rows decoded at a time
 // Floats from row to row of a decoded tile: a power of two would put rows into the same cache sets.
 inline constexpr int64_t kTileStride = kF32Chunk + 16;
 

@@ -143,6 +143,10 @@ inline void multiply_tile(const Problem& p, const Tile& tile, const typename A::
                           int64_t w_stride, const typename A::XWord* x, int64_t x_stride) {
   const bool is_first = tile.col == 0;
   const float* bias = tile.col + tile.n_cols == p.k ? p.bias : nullptr;
+  // Rows a multiple of a page apart would throw each other out of L1.
+  const bool is_copied = x_stride * sizeof(*x) % 4096 == 0;
+  constexpr int64_t kStride = A::kChunk + 32;
+  typename A::XWord block[kBlockRows * kStride];
   // Blocks of nearly equal height: a low one uses the weights' registers badly.
   const int64_t n_blocks = (p.n_rows + kBlockRows - 1) / kBlockRows;
   // Weights that pass once come from memory: the same columns of the next four rows.
@@ -151,12 +155,19 @@ inline void multiply_tile(const Problem& p, const Tile& tile, const typename A::
     const int64_t t = p.n_rows * b / n_blocks;
     const int64_t n_rows = p.n_rows * (b + 1) / n_blocks - t;
     const typename A::XWord* xs = x + t * x_stride;
+    int64_t xs_stride = x_stride;
+    if (n_rows > 1 && is_copied) {
+      for (int64_t r = 0; r < n_rows; ++r)
+        __builtin_memcpy(block + r * kStride, xs + r * x_stride, tile.n_cols * sizeof(*xs));
+      xs = block;
+      xs_stride = kStride;
+    }
     for (int64_t n = 0; n < tile.rows; n += 4) {
       const typename A::WWord* rows[4];
       const int64_t count = tile.rows - n < 4 ? tile.rows - n : 4;
       for (int64_t c = 0; c < 4; ++c) rows[c] = w + (n + (c < count ? c : 0)) * w_stride;
       __m128 sums[kBlockRows];
-      multiply_rows<A, kBlockRows>(n_rows, rows, xs, x_stride, tile.n_cols, ahead, sums);
+      multiply_rows<A, kBlockRows>(n_rows, rows, xs, xs_stride, tile.n_cols, ahead, sums);
       for (int64_t r = 0; r < n_rows; ++r) {
         const int64_t output = tile.output + n;
         float* y = p.y + (t + r) * p.y_stride + output;

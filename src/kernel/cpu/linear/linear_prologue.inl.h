@@ -31,7 +31,7 @@ inline void prepare_row(const Problem& p, int64_t t, float* out) {
 // The launch after its first phase: x̂ lies in the room's rows, as plain x. Meets the team where
 // there was something to do.
 inline Problem prepared(Problem p, const Room& room, Member& member) {
-  if (p.is_one_plain_row()) return p;
+  if (p.input == LinearInput::kPlain) return p;
   const Range rows = share_of(member, p.n_rows, 1);
   for (int64_t t = rows.begin; t < rows.end; ++t)
     prepare_row(p, t, room.rows + t * room.rows_stride);

@@ -49,7 +49,7 @@ Problem problem_of(const LaunchArgs& args) {
 Room room_of(const Problem& problem, uint64_t own_bytes, int n_members) {
   Room room;
   int64_t at = align_up(static_cast<int64_t>(own_bytes), kLine);
-  if (!problem.is_one_plain_row()) {
+  if (problem.input != LinearInput::kPlain) {
     room.rows = reinterpret_cast<float*>(problem.workspace + at);
     room.rows_stride = rows_apart(problem.k, kLine / 4);
     at += std::max<int64_t>(problem.n_rows, n_members) * room.rows_stride * 4;

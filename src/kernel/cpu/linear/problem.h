@@ -39,7 +39,6 @@ struct Problem {
   const float* residual = nullptr;  // null: none
   int64_t residual_stride = 0;
 
-  bool is_one_plain_row() const { return n_rows == 1 && input == LinearInput::kPlain; }
   bool is_stored_at_once() const { return output == LinearOutput::kPlain && residual == nullptr; }
   // Columns of y.
   int64_t n_stored() const { return takes_halves(output) ? n_outputs / 2 : n_outputs; }
@@ -53,13 +52,12 @@ inline int64_t align_up(int64_t n, int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-// Words from row to row of x̂, with `line` of them in a cache line: never a power of two, by which
-// rows would throw each other out of L1.
+// Words from row to row of x̂, with `line` of them in a cache line: never a multiple of a page, by
+// which rows would throw each other out of L1.
 inline int64_t rows_apart(int64_t k, int64_t line) { return align_up(k, line) + line; }
 
 // Room in a launch's workspace, behind the kernel's own part, for the rows of x̂ and of the product
-// that wait for what stands behind it. Null where the launch has no need of it: one plain row
-// stays where it is.
+// that wait for what stands behind it. Null where the launch has no need of it.
 struct Room {
   float* rows = nullptr;  // [max(T, members), rows_stride]
   int64_t rows_stride = 0;
