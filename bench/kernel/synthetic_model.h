@@ -33,6 +33,7 @@ class SyntheticSource final : public prepare::ParameterSource {
 
   std::string name() const override { return name_; }
   std::filesystem::path path() const override { return name_; }
+  std::vector<std::filesystem::path> files() const override { return {}; }
   const Json& config(std::string_view component) const override;
   bool has(std::string_view parameter) const override;
   std::vector<std::string> parameters(std::string_view component) const override;
