@@ -44,6 +44,7 @@ struct Active {
   std::vector<TokenLogprobs> prompt_logprobs;  // so far, until they are told
   Clock::time_point submitted, admitted, first_token, last_token;
   bool told_prompt = false;
+  uint32_t told_progress = 0;  // tokens of the prompt
   bool finished = false;
 
   bool was_admitted() const { return admitted != Clock::time_point{}; }

@@ -372,7 +372,10 @@ void Engine::run_step() {
     stats_.generated_tokens += drawn;
     publish();
   }
-  for (const auto& a : active_) guarded(*a, [&] { tell_prompt(*a); });
+  for (const auto& a : active_) {
+    guarded(*a, [&] { tell_progress(*a); });
+    guarded(*a, [&] { tell_prompt(*a); });
+  }
   for (size_t k = 0; k < logits.size(); ++k)
     if (logits[k].draws) guarded(*logits[k].a, [&] { advance(*logits[k].a, ids[k]); });
   for (const auto& a : active_)  // those that wanted their prompt read and no answer
@@ -433,6 +436,19 @@ void Engine::tell_prompt(Active& a) {
   event.prompt_logprobs = std::exchange(a.prompt_logprobs, {});
   a.told_prompt = true;
   event.usage = a.usage();
+  if (a.request.on_event) a.request.on_event(event);
+}
+
+// What is read again behind a pause was told before.
+void Engine::tell_progress(Active& a) {
+  if (!a.request.tells_progress || a.leader || a.n_generated() > 0) return;
+  const uint32_t read = std::min(a.memory->computed(), a.n_prompt);
+  if (read <= a.told_progress) return;
+  a.told_progress = read;
+  Event event;
+  event.usage = a.usage();
+  event.timings = a.timings(Clock::now());
+  event.progress = {read, event.timings.prefill_ms};
   if (a.request.on_event) a.request.on_event(event);
 }
 

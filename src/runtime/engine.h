@@ -155,6 +155,7 @@ class Engine {
   std::span<const int32_t> draw(std::span<const LogitsRow> rows);
   std::span<uint32_t> mask_of(Active& a);
   void tell_prompt(Active& a);
+  void tell_progress(Active& a);
   void advance(Active& a, int32_t token);
   void finish(Active& a, FinishReason reason, int32_t stop_id = -1, std::string error = {});
 

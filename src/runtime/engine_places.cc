@@ -110,9 +110,10 @@ void Engine::start(std::unique_ptr<Active> taken) {
     publish();
   }
   if (!is_new) return;
-  guarded(a, [&a] {
+  guarded(a, [&a, found] {
     Event event;
     event.admitted = true;
+    if (a.request.tells_progress && !a.leader) event.progress = {a.told_progress = found, 0};
     event.usage = a.usage();
     event.timings = a.timings(a.admitted);
     if (a.request.on_event) a.request.on_event(event);
@@ -153,6 +154,7 @@ void Engine::fork_choices() {
         if (read.computed() > 0)
           a->memory->adopt({read.page_table(), read.n_pages()}, read.row(), read.computed());
         a->leader = nullptr;
+        a->told_progress = a->n_prompt;  // by the leader
       }
     stop_leading(*leader);
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <stdexcept>
 
 #include "base/error.h"
@@ -343,6 +344,51 @@ TEST(Engine, SaysOnceThatARequestIsAdmittedBeforeAnythingElse) {
   twice.insert(twice.end(), once.begin(), once.end());
   expect_nothing_left(engine);
   EXPECT_EQ(seen, twice);
+}
+
+TEST(Engine, TellsHowFarAPromptIsReadIfAsked) {
+  Engine engine(toy_model(), kOptions);
+  const Ids prompt = successors(5, 40);
+  for (const bool asked : {false, true, true}) {
+    std::vector<uint32_t> told;
+    uint32_t cached = 0;
+    size_t n_tokens = 0;
+    Request request = greedy(prompt, 2);
+    request.tells_progress = asked;
+    start(engine, std::move(request), nullptr, [&](const Event& e) {
+      cached = e.usage.cached_tokens;
+      n_tokens += e.tokens.size();
+      if (!e.progress) return;
+      EXPECT_EQ(n_tokens, 0u);
+      EXPECT_EQ(e.admitted, told.empty());
+      EXPECT_GE(e.progress->ms, 0);
+      told.push_back(e.progress->processed);
+    }).wait();
+    if (!asked) {
+      EXPECT_TRUE(told.empty());
+      continue;
+    }
+    ASSERT_GE(told.size(), 2u);
+    EXPECT_EQ(told.front(), cached);
+    EXPECT_EQ(told.back(), 40u);
+    EXPECT_EQ(std::ranges::adjacent_find(told, std::greater_equal<>()), told.end());
+  }
+  std::mutex mutex;
+  uint32_t n_told = 0;  // ends of the prompt
+  std::vector<Recorder> answers(3);
+  std::vector<Request> group;
+  for (uint32_t c = 0; c < 3; ++c) {
+    group.push_back(random_draws(c == 0 ? successors(9, 40) : Ids{}, 2, 77, c));
+    group[c].tells_progress = true;
+    group[c].on_event = answers[c].sink([&](const Event& e) {
+      const std::lock_guard lock(mutex);
+      n_told += e.progress && e.progress->processed == 40 ? 1 : 0;
+    });
+  }
+  EXPECT_EQ(engine.submit(std::move(group), nullptr), Admission::kAccepted);
+  for (Recorder& answer : answers) answer.wait();
+  expect_nothing_left(engine);
+  EXPECT_EQ(n_told, 1u);
 }
 
 TEST(Engine, AdmitsByPriorityThenArrival) {

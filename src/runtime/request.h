@@ -115,6 +115,12 @@ struct Timings {
   double decode_ms = 0;   // first to last token
 };
 
+// How far the prompt is read.
+struct PromptProgress {
+  uint32_t processed = 0;  // tokens, cached ones included
+  double ms = 0;           // since admission
+};
+
 struct Event {
   // The first event of a request that gets its place, and of no other: no tokens.
   bool admitted = false;
@@ -125,6 +131,9 @@ struct Event {
   // If asked for, once, in an event before any token: a record for every token of the prompt but
   // the first, which nothing precedes. Such a request reads nothing from the prefix cache (S8.9).
   std::vector<TokenLogprobs> prompt_logprobs;
+  // If asked for: in the event with `admitted`, then in one behind every step that read more of the
+  // prompt, all of it in the last, before any token. Choices that share a reading have one teller.
+  std::optional<PromptProgress> progress;
   std::optional<FinishReason> finished;  // set in the last event
   int32_t stop_id = -1;                  // kStopId: the id, which is not among `tokens`
   Usage usage;                           // so far, as the timings
@@ -138,6 +147,7 @@ struct Request {
   SamplingSettings sampling;
   std::vector<int32_t> stop_ids;
   bool ignore_stop_ids = false;
+  bool tells_progress = false;  // of reading the prompt
   // -10..10: higher ones are admitted first (serving.md S9.2), and paused last.
   int priority = 0;
   // The request ends with kDeadline at the next step boundary behind it.

@@ -180,6 +180,32 @@ class Metrics(unittest.TestCase):
             self.assertEqual(sum("timings" in c for c in events(response) if c != "[DONE]"), expected)
             connection.close()
 
+    def test_progress_of_the_prompt_comes_if_asked(self):
+        question = [{"role": "user", "content": "a b c " * 120}]
+        for _ in range(2):  # the second one finds it in the cache
+            connection, response = self.server.open_stream(messages=question, max_tokens=2, return_progress=True,
+                                                           stream_options={"include_usage": True})
+            chunks = list(events(response))
+            connection.close()
+            usage = chunks[-2]["usage"]
+            told = [c for c in chunks[:-2] if "prompt_progress" in c]
+            self.assertEqual(chunks[1:1 + len(told)], told)  # behind the role, before any text
+            for chunk in told:
+                self.assertEqual([c["delta"] for c in chunk["choices"]], [{}])
+                self.assertEqual(list(chunk["prompt_progress"]), ["total", "cached", "processed", "time_ms"])
+            told = [c["prompt_progress"] for c in told]
+            cached = usage["prompt_tokens_details"]["cached_tokens"]
+            self.assertEqual({(t["total"], t["cached"]) for t in told}, {(usage["prompt_tokens"], cached)})
+            processed, times = ([t[name] for t in told] for name in ("processed", "time_ms"))
+            self.assertEqual((processed[0], processed[-1]), (cached, usage["prompt_tokens"]))
+            self.assertEqual(processed, sorted(set(processed)))
+            self.assertEqual((times[0], times), (0, sorted(times)))
+        status, _, body = self.server.chat(messages=USER, max_tokens=2, return_progress=True)
+        self.assertEqual((status, "prompt_progress" in body), (200, False))
+        connection, response = self.server.open_stream(messages=USER, max_tokens=2)
+        self.assertFalse(any("prompt_progress" in c for c in events(response) if c != "[DONE]"))
+        connection.close()
+
     def test_scraping_has_no_effect(self):
         first = scrape(self.server)
         for _ in range(3):

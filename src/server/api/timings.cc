@@ -31,4 +31,11 @@ Json timings_json(const TextEvent& event) {
                        {"ttft_ms", rounded(t.queue_ms + t.prefill_ms)}});
 }
 
+Json progress_json(const TextEvent& event) {
+  return Json::object({{"total", event.usage.prompt_tokens},
+                       {"cached", event.usage.cached_tokens},
+                       {"processed", event.progress->processed},
+                       {"time_ms", rounded(event.progress->ms)}});
+}
+
 }  // namespace flare::server

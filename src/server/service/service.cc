@@ -52,6 +52,7 @@ class Answer {
     out.tokens.assign(event.tokens.begin(), event.tokens.end());
     out.logprobs = event.logprobs;
     out.prompt_logprobs = event.prompt_logprobs;
+    out.progress = event.progress;
     if (event.finished) {
       out.finished = event.finished;
       out.error = event.error;
@@ -60,7 +61,7 @@ class Answer {
     if (text_gate_) read_text(event, &out);
     if (answer_gate_) read_answer(event, &out);
     if (!out.deltas.empty() || !out.tokens.empty() || !out.prompt_logprobs.empty() ||
-        out.finished || out.admitted)
+        out.finished || out.admitted || out.progress)
       sink_(out);
   }
 
@@ -366,6 +367,7 @@ runtime::Request Service::make_request(GenerateSettings settings, TextSink sink)
   request.stop_ids.insert(request.stop_ids.end(), settings.stop_ids.begin(),
                           settings.stop_ids.end());
   request.constraint = make_constraint(settings);
+  request.tells_progress = settings.tells_progress;
   request.priority = settings.priority;
   request.deadline = settings.deadline;
   request.cache_salt = std::move(settings.cache_salt);

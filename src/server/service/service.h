@@ -69,6 +69,7 @@ struct GenerateSettings {
   std::string cache_salt;           // requests of different salts share no prefix
   std::string session;              // names the conversation: its newest snapshot goes last
   std::vector<uint32_t> frontiers;  // prompt_frontiers() of the prompt
+  bool tells_progress = false;      // of reading the prompt
   uint32_t marked_tokens = 0;       // of the prompt, up to the last mark of its conversation
 };
 
@@ -88,6 +89,8 @@ struct TextEvent {
   // If asked for (sampling.prompt_logprobs >= 0), in one event before any token: a record for every
   // token of the prompt but the first.
   std::vector<runtime::TokenLogprobs> prompt_logprobs;
+  // If asked for, as runtime::Event::progress.
+  std::optional<runtime::PromptProgress> progress;
   std::optional<runtime::FinishReason> finished;
   bool called = false;            // the model ended its answer behind a complete call
   uint64_t reasoning_tokens = 0;  // of the whole answer, in the last event

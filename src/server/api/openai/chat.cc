@@ -50,6 +50,7 @@ class ChatAnswer : public Generation {
     auto& records = choices_[index].records;
     records.insert(records.end(), event.logprobs.begin(), event.logprobs.end());
     if (!event.prompt_logprobs.empty()) choices_[index].of_prompt = event.prompt_logprobs;
+    if (event.progress) send_progress(index, event);
     for (const OutputEvent& delta : event.deltas) on_delta(index, delta, event);
     if (event.finished && stream()) send_finish(index, event);
   }
@@ -97,6 +98,12 @@ class ChatAnswer : public Generation {
                                                    {"arguments", output.calls[i].arguments}})}}));
     message.set("tool_calls", std::move(calls));
     return message;
+  }
+
+  void send_progress(size_t index, const TextEvent& event) {
+    Json piece = chunk(choice_json(index, "delta", Json::object()));
+    piece.set("prompt_progress", progress_json(event));
+    send(piece);
   }
 
   void send_finish(size_t index, const TextEvent& event) {

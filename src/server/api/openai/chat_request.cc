@@ -29,14 +29,14 @@ constexpr std::string_view kNames[] = {
     "stream_options", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs",
     "continue_final_message", "add_generation_prompt", "enable_thinking", "reasoning_effort",
     "prediction", "timings", "timings_per_token", "include_reasoning", "thinking_budget",
-    "prompt_logprobs",
+    "prompt_logprobs", "return_progress",
     // read as hints, or without effect
     "cache_salt", "session", "prompt_cache_key", "metadata", "user", "safety_identifier",
     "service_tier", "verbosity", "prompt_cache_retention", "prompt_cache_options", "cache_prompt",
     "priority",
     // refused unless neutral
     "store", "modalities", "functions", "function_call", "best_of", "audio", "web_search_options",
-    "moderation", "chat_template", "return_progress"};
+    "moderation", "chat_template"};
 
 constexpr std::string_view kServerVariables[] = {"messages", "tools", "add_generation_prompt",
                                                  "bos_token", "eos_token"};
@@ -46,10 +46,8 @@ constexpr std::string_view kServerVariables[] = {"messages", "tools", "add_gener
 }
 
 void refuse_fields(const Fields& fields, int n) {
-  for (std::string_view name : {"store", "return_progress"}) {
-    fields.boolean(name);
-    fields.refuse(name, {Json(false)});
-  }
+  fields.boolean("store");
+  fields.refuse("store", {Json(false)});
   if (fields.integer("best_of", 1, kMaxChoices).value_or(n) != n) fields.refuse("best_of");
   fields.refuse("modalities", {Json::array({"text"})});
   fields.refuse("functions", {Json::array()});
@@ -212,6 +210,8 @@ ChatRequest read_chat_request(const Json& body, const Service& service) {
         Fields(*options, "stream_options.").boolean("include_usage").value_or(false);
   request.timings_per_token = fields.boolean("timings_per_token").value_or(false);
   request.timings = fields.boolean("timings").value_or(false) || request.timings_per_token;
+  request.settings.tells_progress =
+      fields.boolean("return_progress").value_or(false) && request.stream;
   request.include_reasoning = fields.boolean("include_reasoning").value_or(true);
   read_limits(fields, &request.settings);
   request.settings.priority = read_priority(fields);
