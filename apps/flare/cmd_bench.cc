@@ -28,7 +28,7 @@ constexpr double kOpenSeconds = 10;  // of arrivals in an open loop, unless --re
 
 struct BenchFlags {
   ModelFlags model;
-  std::string url, api_key_file, model_id, output;
+  std::string url, api_key_file, ca_file, model_id, output;
   std::string prompt_tokens = "512,4096", concurrency = "1,4";
   std::string scenario = "uniform", endpoint = "chat";
   uint32_t output_tokens = 128, repetitions = 3;
@@ -76,9 +76,10 @@ Scenario scenario_of(const std::string& name) {
 
 void check_flags(const BenchFlags& flags, bool concurrency_given) {
   if (flags.url.empty()) {
-    if (!flags.api_key_file.empty() || !flags.model_id.empty())
-      throw Error(Code::kUsage, "{} belongs to --url, which is missing",
-                  flags.model_id.empty() ? "--api-key-file" : "--model-id");
+    for (const auto& [name, value] :
+         {std::pair("--api-key-file", &flags.api_key_file),
+          std::pair("--model-id", &flags.model_id), std::pair("--ca-file", &flags.ca_file)})
+      if (!value->empty()) throw Error(Code::kUsage, "{} belongs to --url, which is missing", name);
   } else if (!flags.model.model.empty()) {
     throw Error(Code::kUsage, "a model and --url given, one of them expected");
   }
@@ -250,7 +251,7 @@ int run(BenchFlags& flags, const CommonFlags& common, bool concurrency_given) {
     local.emplace(flags.model, !common.quiet && !common.json);
     url = server::http::parse_url(local->url());
   }
-  server::http::Client client(*url);
+  server::http::Client client(*url, flags.ca_file);
   stoppable = &client;
   Runner runner(client);
   runner.discover(&target);
@@ -313,6 +314,7 @@ std::function<int()> declare_bench(CLI::App& app, const CommonFlags& common) {
   add("--url", flags->url, "a server that speaks OpenAI's API, instead of MODEL", "URL");
   add("--model-id", flags->model_id, "its model (the first that it lists)", "NAME");
   add("--api-key-file", flags->api_key_file, "file whose first word is the key", "PATH");
+  add("--ca-file", flags->ca_file, "PEM certificates that https:// trusts (the system's)", "PATH");
   add("--endpoint", flags->endpoint, "chat or completions (chat)", "NAME");
   declare_load(app, flags.get());
   app.footer(

@@ -6,6 +6,7 @@ import collections
 import http.server
 import json
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -293,6 +294,8 @@ class Bench(unittest.TestCase):
     def test_wrong_flags_and_silent_servers(self):
         for code, flags in ((2, ["--url", "ftp://x"]), (2, ["--url", self.server.url, "--scenario", "x"]),
                             (2, ["--url", self.server.url, "--rate", "1", "--concurrency", "2"]), (2, ["--model-id", "x"]),
+                            (2, ["--ca-file", "x"]), (2, ["--url", self.server.url, "--ca-file", "x"]),
+                            (3, ["--url", "https://127.0.0.1:1", "--ca-file", "/nonexistent"]),
                             (2, ["models/nano", "--url", self.server.url]), (2, ["--url", self.server.url, "--concurrency", "0"]),
                             (2, ["--url", self.server.url, "--turns", "3"]), (2, ["--url", self.server.url, "--prompt-tokens", "30000"]),
                             (9, ["--url", "http://127.0.0.1:1"]), (3, ["--url", self.server.url, "--api-key-file", "/nonexistent"])):
@@ -325,6 +328,29 @@ class RealServers(unittest.TestCase):
             self.assertEqual(server.stop(), 0)
         finally:
             server.kill()
+
+    @unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
+    def test_https_is_spoken_with_servers_whose_certificate_is_trusted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            certificate, key = f"{folder}/cert.pem", f"{folder}/key.pem"
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                            "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=flare", "-addext",
+                            "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+            server = Server(FLARE, "--tls-cert", certificate, "--tls-key", key)
+            try:
+                flags = ["--prompt-tokens", "200", "--output-tokens", "12", "--repetitions", "1", "--concurrency", "3"]
+                ours = f"https://127.0.0.1:{server.port}"
+                self.check(bench("--url", ours, "--ca-file", certificate, *flags)[1], 3)
+                for url, trusted in ((ours, []), (f"https://localhost:{server.port}", ["--ca-file", certificate]),
+                                     (f"http://127.0.0.1:{server.port}", [])):
+                    done = subprocess.run([FLARE, "bench", "--url", url, *trusted, *flags], capture_output=True, text=True,
+                                          timeout=PATIENCE_S)
+                    self.assertEqual(done.returncode, 9, done.stderr)
+                    if url.startswith("https"):
+                        self.assertIn("certificate verify failed", done.stderr)
+                self.assertEqual(server.stop(), 0)
+            finally:
+                server.kill()
 
     def test_a_model_is_measured_without_a_server(self):
         _, whole, _ = bench("--prompt-tokens", "200", "--output-tokens", "12", "--repetitions", "1", "--concurrency", "2")

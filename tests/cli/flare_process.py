@@ -19,7 +19,7 @@ class Server:
         self.ready = None
         for line in self.process.stderr:
             self.lines.append(line.rstrip("\n"))
-            self.ready = re.fullmatch(r"ready http://([^ ]+):(\d+) model=(\S+) ranks=(\d+) concurrency=(\d+)",
+            self.ready = re.fullmatch(r"ready https?://([^ ]+):(\d+) model=(\S+) ranks=(\d+) concurrency=(\d+)",
                                       self.lines[-1])
             if self.ready:
                 break

@@ -9,16 +9,22 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/error.hpp>
+#include <boost/asio/ssl/host_name_verification.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <charconv>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 
 namespace flare::server::http {
 namespace {
@@ -26,6 +32,7 @@ namespace {
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace bhttp = boost::beast::http;
+namespace ssl = boost::asio::ssl;
 using asio::redirect_error;
 using asio::use_awaitable;
 using asio::ip::tcp;
@@ -36,10 +43,43 @@ using Parser = bhttp::response_parser<bhttp::buffer_body>;
 std::string words_of(const error_code& ec) {
   if (ec == beast::error::timeout) return "timeout";
   if (ec == bhttp::error::end_of_stream || ec == bhttp::error::partial_message ||
-      ec == asio::error::eof)
+      ec == asio::error::eof || ec == ssl::error::stream_truncated)
     return "the connection was closed";
+  if (ec.category() == asio::error::get_ssl_category()) return "TLS: " + ec.message();
   return ec.message();
 }
+
+// Null for a server that does not encrypt.
+std::unique_ptr<ssl::context> tls_context(const Url& url, const std::string& ca_file) {
+  if (!url.tls) {
+    if (ca_file.empty()) return nullptr;
+    throw Error(Code::kUsage, "{} is for https, the URL is http", ca_file);
+  }
+  auto context = std::make_unique<ssl::context>(ssl::context::tls_client);
+  context->set_options(ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1);
+  context->set_verify_mode(ssl::verify_peer);
+  context->set_verify_callback(ssl::host_name_verification(url.host));
+  error_code ec;
+  if (ca_file.empty()) {
+    context->set_default_verify_paths(ec);
+  } else {
+    File::open(ca_file);  // names what is absent
+    context->load_verify_file(ca_file, ec);
+  }
+  if (ec)
+    throw Error(Code::kInvalid, "{}: {}, PEM certificates expected",
+                ca_file.empty() ? "the system's certificates" : ca_file, ec.message());
+  return context;
+}
+
+// A connection, encrypted or not.
+struct Link {
+  Link(asio::io_context& ioc, ssl::context* context) : plain(ioc) {
+    if (context) tls.emplace(plain, *context);
+  }
+  beast::tcp_stream plain;
+  std::optional<ssl::stream<beast::tcp_stream&>> tls;
+};
 
 Headers headers_of(const Parser& parser) {
   Headers headers;
@@ -54,11 +94,12 @@ Url parse_url(std::string_view text) {
   const auto refuse = [&](std::string_view why) {
     return Error(Code::kUsage, "{} is no URL of a server: {}", quote(text), why);
   };
-  constexpr std::string_view kScheme = "http://";
-  if (text.starts_with("https://")) throw refuse("https is not spoken, http://… expected");
-  if (!text.starts_with(kScheme)) throw refuse("http://HOST[:PORT] expected");
-  std::string_view rest = text.substr(kScheme.size());
+  constexpr std::string_view kScheme = "http://", kTlsScheme = "https://";
   Url url;
+  url.tls = text.starts_with(kTlsScheme);
+  if (url.tls) url.port = 443;
+  if (!url.tls && !text.starts_with(kScheme)) throw refuse("http[s]://HOST[:PORT] expected");
+  std::string_view rest = text.substr(url.tls ? kTlsScheme.size() : kScheme.size());
   if (const size_t slash = rest.find('/'); slash != std::string_view::npos) {
     url.prefix = rest.substr(slash);
     while (url.prefix.ends_with('/')) url.prefix.pop_back();
@@ -87,14 +128,14 @@ Url parse_url(std::string_view text) {
 }
 
 struct Client::Impl {
-  explicit Impl(Url u) : url(std::move(u)) {}
+  Impl(Url u, const std::string& ca_file) : url(std::move(u)), context(tls_context(url, ca_file)) {}
 
-  using Stream = beast::tcp_stream;
   const Url url;
+  const std::unique_ptr<ssl::context> context;  // null: no encryption
   asio::io_context ioc{1};
   std::atomic<bool> stopped{false};
-  std::vector<std::unique_ptr<Stream>> idle;
-  std::set<Stream*> busy;
+  std::vector<std::unique_ptr<Link>> idle;
+  std::set<Link*> busy;
   std::set<asio::steady_timer*> pauses;
   std::vector<tcp::endpoint> addresses;  // resolved once
 
@@ -104,15 +145,17 @@ struct Client::Impl {
   };
 
   asio::awaitable<void> exchange(Outgoing request, std::shared_ptr<Receiver> receiver);
+  template <typename Stream>
   asio::awaitable<Attempt> attempt(Stream& stream, const Outgoing& request, Receiver& receiver,
                                    bool* keep);
-  asio::awaitable<error_code> connect(Stream& stream);
-  asio::awaitable<error_code> read_body(Stream& stream, beast::flat_buffer& buffer, Parser& parser,
-                                        Receiver& receiver);
+  asio::awaitable<error_code> connect(Link& link);
+  template <typename Stream>
+  static asio::awaitable<error_code> read_body(Stream& stream, beast::flat_buffer& buffer,
+                                               Parser& parser, Receiver& receiver);
   void cancel_all();
 };
 
-asio::awaitable<error_code> Client::Impl::connect(Stream& stream) {
+asio::awaitable<error_code> Client::Impl::connect(Link& link) {
   error_code ec;
   if (addresses.empty()) {
     tcp::resolver resolver(ioc);
@@ -121,14 +164,18 @@ asio::awaitable<error_code> Client::Impl::connect(Stream& stream) {
     if (ec) co_return ec;
     for (const auto& entry : found) addresses.push_back(entry.endpoint());
   }
-  co_await stream.async_connect(addresses, redirect_error(use_awaitable, ec));
-  if (!ec) {
-    error_code ignored;
-    stream.socket().set_option(tcp::no_delay(true), ignored);
-  }
+  co_await link.plain.async_connect(addresses, redirect_error(use_awaitable, ec));
+  if (ec) co_return ec;
+  error_code ignored;
+  link.plain.socket().set_option(tcp::no_delay(true), ignored);
+  if (!link.tls) co_return ec;
+  asio::ip::make_address(url.host, ignored);  // names alone are told, addresses are not
+  if (ignored) ::SSL_set_tlsext_host_name(link.tls->native_handle(), url.host.c_str());
+  co_await link.tls->async_handshake(ssl::stream_base::client, redirect_error(use_awaitable, ec));
   co_return ec;
 }
 
+template <typename Stream>
 asio::awaitable<error_code> Client::Impl::read_body(Stream& stream, beast::flat_buffer& buffer,
                                                     Parser& parser, Receiver& receiver) {
   std::vector<char> space(64 << 10);
@@ -144,6 +191,7 @@ asio::awaitable<error_code> Client::Impl::read_body(Stream& stream, beast::flat_
   co_return error_code();
 }
 
+template <typename Stream>
 asio::awaitable<Client::Impl::Attempt> Client::Impl::attempt(Stream& stream,
                                                              const Outgoing& request,
                                                              Receiver& receiver, bool* keep) {
@@ -177,25 +225,27 @@ asio::awaitable<void> Client::Impl::exchange(Outgoing request, std::shared_ptr<R
   Attempt result;
   while (!stopped) {
     const bool fresh = idle.empty();
-    std::unique_ptr<Stream> stream;
+    std::unique_ptr<Link> link;
     if (fresh) {
-      stream = std::make_unique<Stream>(ioc);
+      link = std::make_unique<Link>(ioc, context.get());
     } else {
-      stream = std::move(idle.back());
+      link = std::move(idle.back());
       idle.pop_back();
     }
-    busy.insert(stream.get());
-    if (request.timeout.count() > 0) stream->expires_at(deadline);
+    busy.insert(link.get());
+    if (request.timeout.count() > 0) link->plain.expires_at(deadline);
     bool keep = false;
     error_code ec;
-    if (fresh) ec = co_await connect(*stream);
+    if (fresh) ec = co_await connect(*link);
     if (ec)
       result = {words_of(ec), true};
+    else if (link->tls)
+      result = co_await attempt(*link->tls, request, *receiver, &keep);
     else
-      result = co_await attempt(*stream, request, *receiver, &keep);
-    busy.erase(stream.get());
-    stream->expires_never();
-    if (keep) idle.push_back(std::move(stream));
+      result = co_await attempt(link->plain, request, *receiver, &keep);
+    busy.erase(link.get());
+    link->plain.expires_never();
+    if (keep) idle.push_back(std::move(link));
     if (result.failure.empty() || result.answered || fresh) break;
   }
   receiver->done(stopped && !(result.failure.empty() && result.answered) ? "stopped"
@@ -203,11 +253,12 @@ asio::awaitable<void> Client::Impl::exchange(Outgoing request, std::shared_ptr<R
 }
 
 void Client::Impl::cancel_all() {
-  for (Stream* stream : busy) stream->cancel();
+  for (Link* link : busy) link->plain.cancel();
   for (asio::steady_timer* pause : pauses) pause->cancel();
 }
 
-Client::Client(Url url) : impl_(std::make_unique<Impl>(std::move(url))) {}
+Client::Client(Url url, const std::string& ca_file)
+    : impl_(std::make_unique<Impl>(std::move(url), ca_file)) {}
 Client::~Client() = default;
 
 void Client::send(Outgoing request, std::shared_ptr<Receiver> receiver) {

@@ -16,9 +16,10 @@ struct Url {
   std::string host;
   uint16_t port = 80;
   std::string prefix;  // of every path; no slash at its end
+  bool tls = false;    // https
 };
 
-// http://HOST[:PORT][/PATH]. Errors: kUsage.
+// http://HOST[:PORT][/PATH], or https://…, whose port is 443. Errors: kUsage.
 Url parse_url(std::string_view text);
 
 struct Outgoing {
@@ -42,7 +43,9 @@ class Receiver {
 // Connections are kept and used again. Not thread-safe but for stop().
 class Client {
  public:
-  explicit Client(Url url);
+  // An https server must show a certificate of its host name that leads to one the system trusts,
+  // or to one in the PEM file `ca_file`. Errors: kNotFound, kInvalid (the file holds none).
+  explicit Client(Url url, const std::string& ca_file = {});
   ~Client();
   void send(Outgoing request, std::shared_ptr<Receiver> receiver);
   // Calls `then` once.

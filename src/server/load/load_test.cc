@@ -207,8 +207,14 @@ TEST(Load, UrlsAreChecked) {
   EXPECT_EQ(behind.host, "::1");
   EXPECT_EQ(behind.port, 80);
   EXPECT_EQ(behind.prefix, "/a/b");
+  EXPECT_FALSE(behind.tls);
+  const http::Url encrypted = http::parse_url("https://x/v1");
+  EXPECT_TRUE(encrypted.tls);
+  EXPECT_EQ(encrypted.host, "x");
+  EXPECT_EQ(encrypted.port, 443);
+  EXPECT_EQ(http::parse_url("https://x:8443").port, 8443);
   for (const char* wrong :
-       {"", "localhost:8000", "https://x", "http://", "http://:80", "http://x:0", "http://x:65536",
+       {"", "localhost:8000", "https://", "http://", "http://:80", "http://x:0", "http://x:65536",
         "http://x:8a", "http://a b", "http://user@x", "http://x?y", "http://x:"})
     EXPECT_THROW(http::parse_url(wrong), Error) << wrong;
 }
