@@ -39,13 +39,11 @@ asio::awaitable<bool> Connection::handshake(std::shared_ptr<const TlsContext> tl
 // A closed descriptor's number may be another connection's already.
 Connection::Read Connection::read_now(std::string* to) {
   if (!is_open()) return Read::kFailed;
-  const size_t before = to->size();
-  to->resize(before + kReadBytes);
+  char space[kReadBytes];  // not the connection's: a thousand idle ones would keep a thousand
   size_t n = 0;
   Read result = Read::kData;
   if (tls_) {
-    const Io outcome =
-        tls_->read({reinterpret_cast<std::byte*>(to->data() + before), kReadBytes}, &n);
+    const Io outcome = tls_->read({reinterpret_cast<std::byte*>(space), kReadBytes}, &n);
     read_wants_room_ = outcome == Io::kWantWrite;
     if (outcome != Io::kDone) {
       n = 0;
@@ -54,11 +52,11 @@ Connection::Read Connection::read_now(std::string* to) {
                                         : Read::kNothing;
     }
   } else {
-    const ssize_t got = ::recv(socket_.native_handle(), to->data() + before, kReadBytes, 0);
+    const ssize_t got = ::recv(socket_.native_handle(), space, kReadBytes, 0);
     n = got > 0 ? static_cast<size_t>(got) : 0;
     if (got <= 0) result = got == 0 ? Read::kEnd : would_block() ? Read::kNothing : Read::kFailed;
   }
-  to->resize(before + n);
+  to->append(space, n);
   return result;
 }
 
