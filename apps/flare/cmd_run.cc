@@ -410,6 +410,9 @@ void declare_engine(CLI::App& app, RunFlags* flags) {
          "--no-prefix-reuse", [flags] { flags->model.prefix_reuse = false; },
          "keep nothing of a request for later ones")
       ->group(kServing);
+  app.add_flag("--audit", flags->serving.audit,
+               "after every step check what the cache and running requests hold; for tests, slow")
+      ->group(kServing);
   add_serving(app, "--snapshot-interval", flags->model.snapshot_interval,
               "prompt tokens between snapshots of recurrent state; 0: none (1024)", "N")
       ->check(CLI::Range(0, INT32_MAX).description(""));

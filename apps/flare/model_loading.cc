@@ -113,6 +113,7 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const Servi
   engine_options.max_pending = serving.max_pending;
   engine_options.pending_timeout = std::chrono::seconds(serving.pending_timeout_s);
   engine_options.on_failure = serving.on_failure;
+  engine_options.audit = serving.audit;
   engine_options.prefix_reuse = flags.prefix_reuse;
   engine_options.snapshot_interval = flags.snapshot_interval;
   engine_options.deterministic = flags.deterministic;

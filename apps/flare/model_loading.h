@@ -48,6 +48,7 @@ struct ServingSettings {
   uint32_t max_pending = 64;
   int pending_timeout_s = 30;        // 0: for ever
   bool serves = false;               // over HTTP: for the memory plan
+  bool audit = false;                // as EngineOptions
   std::function<void()> on_failure;  // see EngineOptions
 };
 

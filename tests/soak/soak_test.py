@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-# A server under many unlike clients for a long time: it neither grows, nor loses memory of its own,
-# nor fails, and greedy answers stay those of a quiet server.
+# A server under many unlike clients for a long time: it neither grows, nor loses a page or a row (it checks
+# itself behind every step), nor fails, and greedy answers stay those of a quiet server.
 #
 # usage: soak_test.py FLARE [--minutes M] [--clients N] [--seed S] [--model MODEL] [--report FILE.json]
 import argparse
@@ -239,10 +239,13 @@ class Soak:
         if text != self.expected[question]:
             raise AssertionError(f"{question!r}: {text!r} instead of {self.expected[question]!r}")
 
+    def stopped(self):
+        return time.monotonic() >= self.end or len(self.failures) >= 20 or self.server.process.poll() is not None
+
     def client(self, number):
         rng = random.Random(self.options.seed * 1000 + number)
         actions, weights = zip(*self.ACTIONS)
-        while time.monotonic() < self.end and len(self.failures) < 20:
+        while not self.stopped():
             action = rng.choices(actions, weights)[0]
             try:
                 action(self, rng)
@@ -251,7 +254,7 @@ class Soak:
                     self.failures.append(f"{action.__name__}: {type(failure).__name__}: {failure}"[:400])
 
     def watch(self):
-        while time.monotonic() < self.end:
+        while not self.stopped():
             status = pathlib.Path(f"/proc/{self.server.process.pid}/status").read_text()
             self.resident.append((time.monotonic() - self.begin, 1024 * int(re.search(r"VmRSS:\s*(\d+)", status)[1])))
             time.sleep(0.5)
@@ -305,10 +308,13 @@ def main():
     parser.add_argument("--report")
     options = parser.parse_args()
     flags = ([options.model] if options.model else []) + ["--max-concurrency", "8", "--log-level", "error", "--no-dashboard",
-                                                         "--deterministic", "--max-pending", "256",
+                                                         "--deterministic", "--audit", "--max-pending", "256",
                                                          "--pending-timeout", "0"]
     soak = Soak(options, Server(options.flare, *flags))
     soak.run()
+    if soak.server.process.poll() is not None:
+        print("FAIL: the server is gone:", *soak.failures[:3], *soak.server.lines[-20:], sep="\n")
+        sys.exit(1)
     view = soak.settle()
     again = {q: soak.greedy(q) for q in QUESTIONS}
     code = soak.server.stop()
