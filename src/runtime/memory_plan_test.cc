@@ -117,7 +117,7 @@ TEST(MemoryPlan, LowersDefaultsAndSaysSo) {
   EXPECT_NE(text.find("up to 1 requests at once, 1280 tokens each"), std::string::npos) << text;
 }
 
-TEST(MemoryPlan, RefusesAGivenContextAndNamesTheLargestThatFits) {
+TEST(MemoryPlan, B020_RefusesAGivenContextAndNamesTheLargestThatFits) {
   const auto m = model(4096, 1);
   const uint64_t limit = program(m) + kGiB + kScratch + io(m) + 2 * 4 * kMiB + 10 * 2 * kMiB;
   const Error e = refusal(m, {true, true, limit});

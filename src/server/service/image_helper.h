@@ -1,4 +1,5 @@
-// Decodes images of requests in processes that can do nothing else (serving.md S12.4).
+// Decodes images of requests in processes that can do nothing else (serving.md S12.4). Nothing
+// makes one before a model takes images: to others they are refused undecoded (S11.5).
 #pragma once
 
 #include <condition_variable>

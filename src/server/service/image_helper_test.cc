@@ -134,9 +134,13 @@ TEST(ImageHelper, AWorkerThatTakesTooLongIsEndedByTheClock) {
                            [&] { return outcome([&] { return helper.decode(as_bytes(slow)); }); });
   const pid_t worker = wait_for_worker();
   while (n_open(worker) != 1) std::this_thread::yield();
-  ::kill(worker, SIGSTOP);  // uses no CPU time from here on
+  ::kill(worker, SIGSTOP);  // as if it hung: uses no CPU time from here on
   EXPECT_TRUE(answer.get().starts_with("invalid_image"));
-  ::kill(worker, SIGKILL);
+  constexpr uint64_t kAlarm = uint64_t{1} << (SIGALRM - 1);
+  while ((std::stoull(status_of(worker, "ShdPnd"), nullptr, 16) & kAlarm) == 0)
+    std::this_thread::yield();  // the clock's signal waits for the stop's end
+  ::kill(worker, SIGCONT);
+  while (::kill(worker, 0) == 0) std::this_thread::yield();
 }
 
 TEST(ImageHelper, NoMoreWorkersThanAllowed) {
