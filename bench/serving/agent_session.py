@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 """Times what the prefix cache saves an agent: first tokens of growing conversations.
 
-Usage: agent_session.py FLARE MODEL [--system N] [--turn N] [--turns N] [--sessions N] [--restart DIR]
-                        [-- flags of flare run]
+Usage: agent_session.py FLARE MODEL [--system N] [--turn N] [--turns N] [--sessions N]
+                        [--session-turns N] [--restart DIR] [-- flags of flare run]
 
 Starts a server of its own and prints, for every request, prompt tokens, those from the cache and
 the time to the first token, then each measure as per cent of reading the same prompt cold:
   turns      one conversation whose client writes other answers into its history than it was given
-  sessions   N conversations with one system prompt, turn and turn about
+  sessions   N such conversations with one system prompt, turn and turn about
   restart    the conversation again behind a restart with --cache-dir DIR
 MODEL needs a tokenizer; random weights do (bench/e2e/random_checkpoint.py, with the tokenizer files
 of models/nano beside them).
@@ -18,6 +18,7 @@ import json
 import os
 import random
 import re
+import statistics
 import subprocess
 import sys
 import time
@@ -98,15 +99,12 @@ def run_turns(server, a):
 
 
 def run_sessions(server, a):
-    warm = []
-    for turn in range(1, 3):
-        for who in range(1, a.sessions + 1):
-            seconds = measure(server, f"session {who}, turn {turn}", conversation(a.system, a.turn, turn, who),
-                              session=f"s{who}")
-            if turn == 2:
-                warm.append(seconds)
-    cold = measure(server, "cold", conversation(a.system, a.turn, 2, 1), cache_salt="cold sessions")
-    share(f"second turn of {a.sessions} sessions, the slowest", max(warm), cold)
+    for turn in range(1, a.session_turns + 1):
+        warm = [measure(server, f"session {who}, turn {turn}", conversation(a.system, a.turn, turn, who),
+                        session=f"s{who}") for who in range(1, a.sessions + 1)]
+    cold = measure(server, "cold", conversation(a.system, a.turn, a.session_turns, 1), cache_salt="cold sessions")
+    share(f"turn {a.session_turns} of {a.sessions} sessions, the median", statistics.median(warm), cold)
+    share(f"turn {a.session_turns} of {a.sessions} sessions, the slowest", max(warm), cold)
 
 
 def main():
@@ -118,6 +116,7 @@ def main():
     parser.add_argument("--turn", type=int, default=230, help="words of a user's turn")
     parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--sessions", type=int, default=0)
+    parser.add_argument("--session-turns", type=int, default=10, help="of each of --sessions")
     parser.add_argument("--restart", help="folder for --cache-dir")
     a = parser.parse_args(own.split())
     flags = flags.split()
