@@ -445,4 +445,11 @@ GgufValue GgufFile::at(std::string_view key) const {
   return *found;
 }
 
+void GgufFile::release_metadata() const {
+  const Bytes bytes = file_.bytes();
+  const std::byte* end =
+      tensors_.empty() ? bytes.data() + bytes.size() : tensors_.front().bytes.data();
+  file_.release(0, static_cast<uint64_t>(end - bytes.data()));
+}
+
 }  // namespace flare::checkpoint

@@ -98,6 +98,9 @@ class GgufFile {
   std::vector<std::string_view> keys() const;  // in the file's order
   std::optional<GgufValue> find(std::string_view key) const;
   GgufValue at(std::string_view key) const;  // kDirectory if it is absent
+  // Gives back the pages of what stands before the tensors, most of them a vocabulary's; they are
+  // read again when asked for.
+  void release_metadata() const;
 
  private:
   struct Entry {

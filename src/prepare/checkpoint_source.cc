@@ -60,7 +60,11 @@ std::string checkpoint_name(const fs::path& path) {
 
 std::optional<std::string> checkpoint_resource(const checkpoint::Checkpoint& checkpoint,
                                                std::string_view role) {
-  if (checkpoint.gguf() != nullptr) return gguf_resource(*checkpoint.gguf(), role);
+  if (const checkpoint::GgufFile* const gguf = checkpoint.gguf()) {
+    auto text = gguf_resource(*gguf, role);
+    gguf->release_metadata();
+    return text;
+  }
   if (auto text = checkpoint.asset(role)) return text;
   if (role != "chat_template.jinja") return std::nullopt;
   const auto config = checkpoint.asset("tokenizer_config.json");
