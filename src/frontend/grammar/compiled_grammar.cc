@@ -51,6 +51,7 @@ std::shared_ptr<CompiledGrammar> compile(const Grammar& grammar,
     const double warm_until = std::min(spent_ms() + limits.warm_ms, limits.timeout_ms * 1.0);
     out->machine_->warm([&] { return spent_ms() > warm_until; });
     out->machine_->compiled();
+    out->bytes_ = out->machine_->bytes();
   } catch (const Languages::Overflow&) {
     throw ConstraintError(kConstraintTooLarge, "",
                           "constraint: it takes more than {} bytes to compile", limits.max_bytes);
@@ -65,16 +66,34 @@ struct GrammarCache::Impl {
     std::shared_ptr<CompiledGrammar> compiled;
   };
   std::shared_ptr<const Vocabulary> vocabulary;
-  size_t capacity;
+  size_t capacity, max_bytes;
   std::mutex mutex;          // guards the two below
   std::list<Entry> entries;  // the latest first
   std::unordered_map<std::string_view, std::list<Entry>::iterator> index;
+
+  // Drops the oldest ones that are too many or too large. Grammars grow while they are used, so
+  // their sizes are asked for each time.
+  void drop_old() {
+    size_t bytes = 0, kept = 0;
+    for (auto it = entries.begin(); it != entries.end();) {
+      bytes += it->compiled->bytes();
+      if (kept == 0 || (kept < capacity && bytes <= max_bytes)) {
+        ++kept;
+        ++it;
+        continue;
+      }
+      index.erase(it->content);
+      it = entries.erase(it);
+    }
+  }
 };
 
-GrammarCache::GrammarCache(std::shared_ptr<const Vocabulary> vocabulary, size_t capacity)
+GrammarCache::GrammarCache(std::shared_ptr<const Vocabulary> vocabulary, size_t capacity,
+                           size_t max_bytes)
     : impl_(std::make_unique<Impl>()) {
   impl_->vocabulary = std::move(vocabulary);
   impl_->capacity = std::max<size_t>(capacity, 1);
+  impl_->max_bytes = max_bytes;
 }
 
 GrammarCache::~GrammarCache() = default;
@@ -90,17 +109,17 @@ std::shared_ptr<CompiledGrammar> GrammarCache::get(const Grammar& grammar,
   };
   {
     const std::lock_guard lock(impl_->mutex);
-    if (auto known = find()) return known;
+    if (auto known = find()) {
+      impl_->drop_old();
+      return known;
+    }
   }
   std::shared_ptr<CompiledGrammar> made = compile(grammar, impl_->vocabulary, limits);
   const std::lock_guard lock(impl_->mutex);
   if (auto known = find()) return known;  // another thread was faster
   impl_->entries.push_front({std::move(content), made});
   impl_->index.emplace(impl_->entries.front().content, impl_->entries.begin());
-  while (impl_->entries.size() > impl_->capacity) {
-    impl_->index.erase(impl_->entries.back().content);
-    impl_->entries.pop_back();
-  }
+  impl_->drop_old();
   return made;
 }
 
@@ -151,6 +170,10 @@ struct Matcher::Impl {
   template <typename Work>
   auto guarded(Work work) {
     const std::lock_guard lock(machine().mutex());
+    struct Note {
+      CompiledGrammar& grammar;
+      ~Note() { grammar.bytes_.store(grammar.machine_->bytes(), std::memory_order_relaxed); }
+    } const note{*grammar};
     try {
       machine().begin_operation();
       return work();

@@ -1,6 +1,7 @@
 // A grammar made ready for one vocabulary: the automaton that all sequences with it share.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -31,6 +32,8 @@ class CompiledGrammar {
   // What was widened, as "POINTER: what" (S7.3); for the header x-flare-relaxed.
   const std::vector<std::string>& relaxed() const { return relaxed_; }
   const Vocabulary& vocabulary() const { return *vocabulary_; }
+  // What it took in memory behind the last token or mask: automaton, and what matching learnt.
+  size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
   friend class Matcher;
@@ -40,6 +43,7 @@ class CompiledGrammar {
   std::shared_ptr<const Vocabulary> vocabulary_;
   std::unique_ptr<Machine> machine_;
   std::vector<std::string> relaxed_;
+  std::atomic<size_t> bytes_{0};
 };
 
 // Processor time that this thread has had, in milliseconds.
@@ -51,10 +55,15 @@ std::shared_ptr<CompiledGrammar> compile(const Grammar& grammar,
                                          std::shared_ptr<const Vocabulary> vocabulary,
                                          const CompileLimits& limits = {});
 
+// What a cache keeps at most beside the grammar that was asked for last.
+inline constexpr size_t kCachedGrammarBytes = size_t{64} << 20;
+
 // The most recently used compiled grammars of one vocabulary, by content. Locked; any thread.
 class GrammarCache {
  public:
-  GrammarCache(std::shared_ptr<const Vocabulary> vocabulary, size_t capacity);
+  // Keeps up to `capacity` grammars of up to `max_bytes` in all, but always the last.
+  GrammarCache(std::shared_ptr<const Vocabulary> vocabulary, size_t capacity,
+               size_t max_bytes = kCachedGrammarBytes);
   ~GrammarCache();
   // Compiles outside the lock what it does not have.
   std::shared_ptr<CompiledGrammar> get(const Grammar& grammar, const CompileLimits& limits = {});

@@ -307,5 +307,30 @@ TEST(GrammarCache, SharesByContentAndDropsTheOldest) {
             cache.get(json_schema_grammar(s, {.strict = false})));
 }
 
+TEST(GrammarCache, StaysWithinItsBytesButKeepsTheLast) {
+  const Grammar a = regex_grammar("a{1,500}"), b = regex_grammar("b{1,500}");
+  const size_t bytes = GrammarCache(bytes_vocabulary(), 1).get(a)->bytes();
+  ASSERT_GT(bytes, 0u);
+  GrammarCache narrow(bytes_vocabulary(), 100, 1), wide(bytes_vocabulary(), 100, 4 * bytes);
+  const auto first = narrow.get(a), kept = wide.get(a);
+  EXPECT_EQ(narrow.get(a), first);
+  narrow.get(b);
+  EXPECT_NE(narrow.get(a), first);
+  wide.get(b);
+  EXPECT_EQ(wide.get(a), kept);
+}
+
+TEST(GrammarCache, CountsWhatMatchingLearns) {
+  const auto grammar = compile(regex_grammar("(ab|cd|ef)*g"), bytes_vocabulary(), cold());
+  const size_t before = grammar->bytes();
+  Matcher matcher(grammar);
+  for (int i = 0; i < 20; ++i) {
+    std::vector<uint32_t> mask(grammar->vocabulary().mask_words());
+    ASSERT_TRUE(matcher.fill_mask(mask));
+    ASSERT_TRUE(matcher.advance_text(i % 2 == 0 ? "ab" : "cd"));
+  }
+  EXPECT_GT(grammar->bytes(), before);
+}
+
 }  // namespace
 }  // namespace flare::frontend::grammar
