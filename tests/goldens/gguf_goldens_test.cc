@@ -13,6 +13,7 @@
 #include "runtime/engine.h"
 #include "runtime/forward.h"
 #include "tests/goldens/artifact_of.h"
+#include "tests/goldens/logits.h"
 #include "tests/support/collect.h"
 
 namespace flare {
@@ -46,42 +47,19 @@ std::vector<int32_t> ids_of(const Json& list) {
   return out;
 }
 
-double relative_rms(std::span<const float> got, const checkpoint::Tensor& want) {
-  EXPECT_EQ(got.size() * sizeof(float), want.bytes.size());
-  double error = 0, norm = 0;
-  for (size_t i = 0; i < std::min(got.size(), want.bytes.size() / sizeof(float)); ++i) {
-    const double w = load_le<float>(want.bytes.data() + i * sizeof(float));
-    error += (got[i] - w) * (got[i] - w);
-    norm += w * w;
-  }
-  return std::sqrt(error / norm);
-}
-
 // The expected logits of one twin.
 class Expected {
  public:
   explicit Expected(const std::string& name)
       : file_(checkpoint::SafetensorsFile::open(
             kTwins / index().at(name + ".gguf").at("expected").as_string())) {}
-  const checkpoint::Tensor* find(const std::string& name) const {
-    for (const auto& tensor : file_.tensors())
-      if (tensor.name == name) return &tensor;
-    return nullptr;
-  }
+  const checkpoint::Tensor* find(const std::string& name) const { return find_tensor(file_, name); }
   // Prefixes of the cases in the file.
   std::vector<std::string> cases() const {
     std::vector<std::string> out;
     for (const char* prefix : {"a.", "b.", ""})
       if (find(std::string(prefix) + "input_ids") && find(std::string(prefix) + "logits"))
         out.emplace_back(prefix);
-    return out;
-  }
-  std::vector<int32_t> ids(const std::string& name) const {
-    const checkpoint::Tensor& tensor = *find(name);
-    const bool wide = tensor.dtype == checkpoint::DType::kI64;
-    std::vector<int32_t> out;
-    for (size_t at = 0; at < tensor.bytes.size(); at += wide ? 8 : 4)
-      out.push_back(load_le<int32_t>(tensor.bytes.data() + at));
     return out;
   }
 
@@ -97,11 +75,7 @@ std::vector<float> logits_of(const fs::path& path, std::span<const int32_t> toke
   prepare::PrepareOptions options;
   options.kv_dtype = graph::DType::kBf16;
   options.exact = exact;
-  options.all_logits = true;
-  options.max_concurrency = 1;
-  const auto model = prepare::prepare(prepare::open_source(path, "", 2), options);
-  runtime::StepRunner runner(model, {{2, choose_isa("")}, {}, true});
-  return runtime::forward(runner, model, tokens, 64).logits;
+  return all_logits(prepare::open_source(path, "", 2), tokens, options);
 }
 
 class Gguf : public testing::TestWithParam<const char*> {
@@ -117,8 +91,8 @@ TEST_P(Gguf, GivesTheExpectedLogitsFromTheFileAndFromAnArtifact) {
   ASSERT_FALSE(expected.cases().empty());
   const fs::path artifact = artifact_of(file(), "keep");
   for (const std::string& prefix : expected.cases()) {
-    const auto tokens = expected.ids(prefix + "input_ids");
-    const checkpoint::Tensor& want = *expected.find(prefix + "logits");
+    const auto tokens = token_ids(*expected.find(prefix + "input_ids"));
+    const std::span<const float> want = floats(*expected.find(prefix + "logits"));
     EXPECT_LE(relative_rms(logits_of(file(), tokens, true), want), kExactRms) << prefix;
     EXPECT_LE(relative_rms(logits_of(artifact, tokens, true), want), kExactRms) << prefix;
     EXPECT_LE(relative_rms(logits_of(file(), tokens, false), want), kServedRms) << prefix;

@@ -13,6 +13,7 @@
 #include "runtime/engine.h"
 #include "runtime/forward.h"
 #include "tests/goldens/artifact_of.h"
+#include "tests/goldens/logits.h"
 #include "tests/support/collect.h"
 
 namespace flare {
@@ -39,29 +40,6 @@ const fs::path kShared = fs::path(FLARE_SOURCE_DIR) / "../shared/data";
 
 const char* const kCases[] = {"llama2",          "llama3",  "mistral",        "qwen2",      "qwen3",
                               "qwen3_tied_yarn", "qwen3_5", "qwen3_5_vision", "gemma3_text"};
-
-std::span<const float> floats(const checkpoint::Tensor& t) {
-  return {reinterpret_cast<const float*>(t.bytes.data()), t.bytes.size() / 4};
-}
-std::vector<int32_t> ids(const checkpoint::Tensor& t) {
-  std::vector<int32_t> out;
-  const size_t n = t.shape.empty() ? 1 : t.shape[0];
-  for (size_t i = 0; i < n; ++i)
-    out.push_back(t.dtype == checkpoint::DType::kI64
-                      ? static_cast<int32_t>(load_le<int64_t>(t.bytes.data() + 8 * i))
-                      : load_le<int32_t>(t.bytes.data() + 4 * i));
-  return out;
-}
-
-double relative_rms(std::span<const float> got, std::span<const float> want) {
-  EXPECT_EQ(got.size(), want.size());
-  double error = 0, norm = 0;
-  for (size_t i = 0; i < std::min(got.size(), want.size()); ++i) {
-    error += (static_cast<double>(got[i]) - want[i]) * (static_cast<double>(got[i]) - want[i]);
-    norm += static_cast<double>(want[i]) * want[i];
-  }
-  return std::sqrt(error / norm);
-}
 
 class Golden {
  public:
@@ -126,11 +104,11 @@ TEST_P(Goldens, ExactArithmeticMatchesLogitsAndEveryHiddenState) {
   const Isa machine = choose_isa("");
   for (const char* prefix : {"a", "b"}) {
     if (!golden.find(std::string(prefix) + ".input_ids")) continue;
-    const auto tokens = ids(golden.at(std::string(prefix) + ".input_ids"));
+    const auto tokens = token_ids(golden.at(std::string(prefix) + ".input_ids"));
     expect_exact(golden, forward(golden.folder, tokens, true, 512, machine), prefix, "folder");
     expect_exact(golden, forward(golden.folder, tokens, true, 7, machine), prefix, "chunks of 7");
   }
-  const auto tokens = ids(golden.at("a.input_ids"));
+  const auto tokens = token_ids(golden.at("a.input_ids"));
   const fs::path artifact = artifact_of(golden.folder, "bf16");
   for (int level = 0; level <= static_cast<int>(machine); ++level) {
     const Isa isa = static_cast<Isa>(level);
@@ -141,7 +119,7 @@ TEST_P(Goldens, ExactArithmeticMatchesLogitsAndEveryHiddenState) {
 
 TEST_P(Goldens, ServedArithmeticStaysNearTheReference) {
   const Golden golden(GetParam());
-  const auto tokens = ids(golden.at("a.input_ids"));
+  const auto tokens = token_ids(golden.at("a.input_ids"));
   const fs::path artifact = artifact_of(golden.folder, "bf16");
   const double limit = is_delta() ? kServedRmsDelta : kServedRms;
   for (int level = 0; level <= static_cast<int>(choose_isa("")); ++level) {
@@ -159,7 +137,7 @@ TEST_P(Goldens, ServedArithmeticStaysNearTheReference) {
 
 TEST_P(Goldens, Fp8KeysAndValuesStayNearTheReference) {
   const Golden golden(GetParam());
-  const auto tokens = ids(golden.at("a.input_ids"));
+  const auto tokens = token_ids(golden.at("a.input_ids"));
   const fs::path artifact = artifact_of(golden.folder, "bf16");
   for (int level = 0; level <= static_cast<int>(choose_isa("")); ++level) {
     const Isa isa = static_cast<Isa>(level);
@@ -180,10 +158,10 @@ TEST_P(Goldens, GreedyAnswersMatchUpToTheFirstCloseCall) {
     const float margin_limit = exact ? kExactMargin : kServedMargin;
     for (int i = 0; golden.find("greedy." + std::to_string(i) + ".prompt"); ++i) {
       const std::string name = "greedy." + std::to_string(i);
-      const auto want = ids(golden.at(name + ".ids"));
+      const auto want = token_ids(golden.at(name + ".ids"));
       const auto margins = floats(golden.at(name + ".margins"));
       runtime::Request request;
-      request.prompt = ids(golden.at(name + ".prompt"));
+      request.prompt = token_ids(golden.at(name + ".prompt"));
       request.max_tokens = static_cast<uint32_t>(want.size());
       request.sampling.temperature = 0;
       request.ignore_stop_ids = true;
@@ -281,7 +259,7 @@ TEST_F(Nano, LogitsOfAConversationMatchInExactArithmetic) {
   std::vector<int32_t> tokens;
   std::span<const float> want;
   for (const auto& t : expected.tensors()) {
-    if (t.name == "input_ids") tokens = ids(t);
+    if (t.name == "input_ids") tokens = token_ids(t);
     if (t.name == "logits") want = floats(t);
   }
   EXPECT_LE(relative_rms(forward(kNano, tokens, true, 512, choose_isa("")).logits, want),

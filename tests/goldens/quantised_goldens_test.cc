@@ -15,9 +15,8 @@
 #include "base/json/json.h"
 #include "checkpoint/safetensors.h"
 #include "prepare/prepare.h"
-#include "runtime/engine.h"
-#include "runtime/forward.h"
 #include "tests/goldens/artifact_of.h"
+#include "tests/goldens/logits.h"
 
 namespace flare {
 namespace {
@@ -174,27 +173,15 @@ std::string text_of(const Json& weight, const char* key) {
 // The largest difference of logits, all in f32.
 double logit_error(std::unique_ptr<prepare::ParameterSource> source,
                    const checkpoint::SafetensorsFile& expected) {
-  const checkpoint::Tensor *ids = nullptr, *want = nullptr;
-  for (const auto& tensor : expected.tensors()) {
-    if (tensor.name == "b.input_ids") ids = &tensor;
-    if (tensor.name == "b.logits") want = &tensor;
-  }
-  const size_t word = ids->dtype == checkpoint::DType::kI64 ? 8 : 4;
-  std::vector<int32_t> tokens;
-  for (size_t at = 0; at < ids->bytes.size(); at += word)
-    tokens.push_back(load_le<int32_t>(ids->bytes.data() + at));
   prepare::PrepareOptions options;
   options.exact = true;
-  options.all_logits = true;
-  options.max_concurrency = 1;
-  const auto model = prepare::prepare(std::move(source), options);
-  runtime::StepRunner runner(model, {{2, choose_isa("")}, {}, true});
-  const auto got = runtime::forward(runner, model, tokens, 64).logits;
-  EXPECT_EQ(got.size() * sizeof(float), want->bytes.size());
+  const auto got =
+      all_logits(std::move(source), token_ids(*find_tensor(expected, "b.input_ids")), options);
+  const auto want = floats(*find_tensor(expected, "b.logits"));
+  EXPECT_EQ(got.size(), want.size());
   double error = 0;
   for (size_t i = 0; i < got.size(); ++i)
-    error = std::max<double>(
-        error, std::fabs(got[i] - load_le<float>(want->bytes.data() + i * sizeof(float))));
+    error = std::max<double>(error, std::fabs(got[i] - want[i]));
   return error;
 }
 

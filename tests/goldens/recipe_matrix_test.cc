@@ -16,8 +16,7 @@
 #include "prepare/prepare.h"
 #include "prepare/recipe/build.h"
 #include "prepare/recipe/verify_deep.h"
-#include "runtime/engine.h"
-#include "runtime/forward.h"
+#include "tests/goldens/logits.h"
 
 namespace flare {
 namespace {
@@ -75,40 +74,19 @@ bool has_graph(const Source& source) {
   return !name.starts_with("qwen3_moe") && !name.starts_with("gpt_oss");
 }
 
-const checkpoint::Tensor* find(const checkpoint::SafetensorsFile& file, std::string_view name) {
-  for (const checkpoint::Tensor& tensor : file.tensors())
-    if (tensor.name == name) return &tensor;
-  return nullptr;
-}
-
 double logit_error(const fs::path& artifact, const fs::path& expected) {
   const auto file = checkpoint::SafetensorsFile::open(expected);
   const checkpoint::Tensor *ids = nullptr, *want = nullptr;
   for (const std::string prefix : {"b.", "a.", ""})
-    if (ids == nullptr && find(file, prefix + "logits") != nullptr) {
-      ids = find(file, prefix + "input_ids");
-      want = find(file, prefix + "logits");
+    if (ids == nullptr && find_tensor(file, prefix + "logits") != nullptr) {
+      ids = find_tensor(file, prefix + "input_ids");
+      want = find_tensor(file, prefix + "logits");
     }
   FLARE_ASSERT(ids != nullptr && want != nullptr);
-  const size_t word = ids->dtype == checkpoint::DType::kI64 ? 8 : 4;
-  std::vector<int32_t> tokens;
-  for (size_t at = 0; at < ids->bytes.size(); at += word)
-    tokens.push_back(load_le<int32_t>(ids->bytes.data() + at));
   prepare::PrepareOptions options;
   options.exact = true;
-  options.all_logits = true;
-  options.max_concurrency = 1;
-  const auto model = prepare::prepare(prepare::open_source(artifact, "", 2), options);
-  runtime::StepRunner runner(model, {{2, choose_isa("")}, {}, true});
-  const auto got = runtime::forward(runner, model, tokens, 64).logits;
-  EXPECT_EQ(got.size() * sizeof(float), want->bytes.size());
-  double error = 0, norm = 0;
-  for (size_t i = 0; i < got.size(); ++i) {
-    const double w = load_le<float>(want->bytes.data() + i * sizeof(float));
-    error += (got[i] - w) * (got[i] - w);
-    norm += w * w;
-  }
-  return std::sqrt(error / norm);
+  return relative_rms(all_logits(prepare::open_source(artifact, "", 2), token_ids(*ids), options),
+                      floats(*want));
 }
 
 void check(const Source& source, const RecipeBound& recipe) {

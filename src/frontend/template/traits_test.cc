@@ -53,13 +53,23 @@ TEST(TemplateTraits, ArePublishedTemplatesAsAReaderSaysTheyAre) {
   EXPECT_EQ(n, 104u);
 }
 
-TEST(TemplateTraits, FormatsAreThoseThatTheOutputParserKnows) {
+struct TableRow {
+  std::string name, tool, reasoning;
+};
+std::vector<TableRow> table_rows() {
   std::ifstream table(std::string(FLARE_SOURCE_DIR) + "/tests/data/templates/traits.tsv");
+  std::vector<TableRow> rows;
   for (std::string line; std::getline(table, line);) {
     if (line.starts_with("#")) continue;
     std::istringstream columns(line);
-    std::string name, tool, reasoning;
-    columns >> name >> tool >> reasoning;
+    TableRow& row = rows.emplace_back();
+    columns >> row.name >> row.tool >> row.reasoning;
+  }
+  return rows;
+}
+
+TEST(TemplateTraits, FormatsAreThoseThatTheOutputParserKnows) {
+  for (const auto& [name, tool, reasoning] : table_rows()) {
     EXPECT_TRUE(tool == "-" || find_format(tool) != nullptr) << tool;
     EXPECT_TRUE(reasoning == "-" || find_reasoning_format(reasoning) != nullptr) << reasoning;
   }
@@ -88,12 +98,7 @@ TEST(TemplateTraits, CallsAndThoughtsOfUnknownFormatsAreShown) {
 TEST(TemplateTraits, WhatAFormatReadsIsNotUnknown) {
   const std::string folder = std::string(FLARE_SOURCE_DIR) + "/../shared/data/templates/";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is absent";
-  std::ifstream table(std::string(FLARE_SOURCE_DIR) + "/tests/data/templates/traits.tsv");
-  for (std::string line; std::getline(table, line);) {
-    if (line.starts_with("#")) continue;
-    std::istringstream columns(line);
-    std::string name, tool, reasoning;
-    columns >> name >> tool >> reasoning;
+  for (const auto& [name, tool, reasoning] : table_rows()) {
     const UnknownFormats unknown = unknown_of(read_text_file(folder + name));
     EXPECT_TRUE(tool == "-" || unknown.call.empty()) << name << ": " << unknown.call;
     EXPECT_TRUE(reasoning == "-" || unknown.thinking.empty()) << name << ": " << unknown.thinking;

@@ -16,7 +16,7 @@ namespace flare::prepare {
 // One object of a config. Each accessor marks its key as read; a null value counts as absent.
 // finish() refuses keys that nobody read, because an unknown key may change the mathematics.
 // Errors name file, key, value and expectation: kBinding for wrong types and values and unknown
-// keys, kSupport for features that are known and not implemented.
+// keys, kSupport for known features that no model here has.
 class ConfigReader {
  public:
   // `where` names file (and member) for messages. `config` must outlive the reader.
