@@ -1,5 +1,6 @@
 # flare_folder(NAME DEPENDS targets… LIBRARIES targets…): the library of one folder and its unit tests.
 # Sources are all *.cc below the folder; *_test.cc stand beside them and form one test program.
+# A folder below it that has a CMakeLists.txt is a library of its own.
 include(GoogleTest)
 
 function(flare_test_program target)
@@ -15,6 +16,11 @@ endfunction()
 function(flare_folder name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  file(GLOB own RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
+  foreach(list ${own})
+    get_filename_component(folder ${list} DIRECTORY)
+    list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${folder}/")
+  endforeach()
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")

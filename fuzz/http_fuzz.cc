@@ -1,6 +1,6 @@
 // Requests as bytes on a socket, in two pieces: a real server reads them, answers what is whole and
 // ends the connection, and what it answers is HTTP.
-// fuzz links: flare_server
+// fuzz links: flare_http
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
