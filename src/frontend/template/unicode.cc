@@ -38,8 +38,15 @@ void append_code_point(std::string& out, uint32_t c) {
 }
 
 size_t count_code_points(std::string_view text) {
+  constexpr size_t kBlock = 255;  // whose count is a byte, so that bytes are added
   size_t n = 0;
-  for (const char c : text) n += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  for (; !text.empty(); text.remove_prefix(std::min(kBlock, text.size()))) {
+    uint8_t of_block = 0;
+    for (const char c : text.substr(0, kBlock)) {
+      of_block += static_cast<uint8_t>((static_cast<unsigned char>(c) & 0xc0) != 0x80);
+    }
+    n += of_block;
+  }
   return n;
 }
 
