@@ -516,7 +516,8 @@ Evaluator::Flow Evaluator::execute_for(const Stmt& stmt, const ScopePtr& scope) 
   return run_loop(stmt, scope, evaluate(*stmt.value, scope), 0);
 }
 
-// The items, without those that the loop's `if` refuses. Lazy: the test sees what the body did.
+// The items, without those that the loop's `if` refuses. Lazy: the test sees what the body did. As
+// in jinja2, such a loop's unpacked items are tuples of the targets from there on.
 std::function<bool(Value&)> Evaluator::loop_source(const Stmt& stmt, const ScopePtr& scope,
                                                    const Value& items) {
   auto cursor = std::make_shared<Cursor>(*this, items);
@@ -526,7 +527,9 @@ std::function<bool(Value&)> Evaluator::loop_source(const Stmt& stmt, const Scope
       auto inner = std::make_shared<Scope>();
       inner->parent = scope;
       assign(*stmt.target, item, inner);
-      if (truthy(evaluate(*stmt.test, inner))) return true;
+      if (!truthy(evaluate(*stmt.test, inner))) continue;
+      if (stmt.target->kind == ExprKind::kTuple) item = evaluate(*stmt.target, inner);
+      return true;
     }
     return false;
   };

@@ -449,15 +449,20 @@ class BraceFormatter {
   }
 
   std::string number(const Value& value, const Spec& spec) {
+    const std::string_view ungrouped = spec.grouping == ',' ? "bcnoxX" : "cn";
+    if (spec.grouping && spec.type != '\0' && ungrouped.find(spec.type) != std::string_view::npos) {
+      ev_.fail("Cannot specify '{}' with '{}'.", spec.grouping, spec.type);
+    }
     const bool real_type =
-        spec.type != '\0' && std::string_view("eEfFgGn%").find(spec.type) != std::string_view::npos;
+        spec.type != '\0' && std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos;
     if (value.is(Kind::kFloat) || real_type) {
-      if (spec.type != '\0' && !real_type) {
+      if (spec.type != '\0' && spec.type != 'n' && !real_type) {
         ev_.fail("Unknown format code '{}' for object of type 'float'", spec.type);
       }
       return format_float(value.real(), spec);
     }
-    if (spec.type != '\0' && std::string_view("bdoxXc").find(spec.type) == std::string_view::npos) {
+    if (spec.type != '\0' &&
+        std::string_view("bdnoxXc").find(spec.type) == std::string_view::npos) {
       ev_.fail("Unknown format code '{}' for object of type 'int'", spec.type);
     }
     if (spec.precision >= 0) ev_.fail("Precision not allowed in integer format specifier");
