@@ -192,16 +192,21 @@ int parse_and_run(const Program& program, CommonFlags& common, int argc, char** 
   return parsed->run();
 }
 
-// A thread or memory that the system refuses is no defect.
+// Threads, memory or descriptors that the system refuses are no defect.
 Error as_error(const std::exception& failure) {
   const auto* refused = dynamic_cast<const std::system_error*>(&failure);
   const bool lacks_room =
       refused != nullptr && (refused->code() == std::errc::resource_unavailable_try_again ||
-                             refused->code() == std::errc::not_enough_memory);
+                             refused->code() == std::errc::not_enough_memory ||
+                             refused->code() == std::errc::too_many_files_open ||
+                             refused->code() == std::errc::too_many_files_open_in_system);
   if (!lacks_room && dynamic_cast<const std::bad_alloc*>(&failure) == nullptr)
     return {Code::kInternal, "{}", failure.what()};
-  Error error(Code::kDoesNotFit, "the system refuses more threads or memory: {}", failure.what());
-  return error.set_hint("lower --threads, free memory, or raise the limits (ulimit -u, ulimit -v)");
+  Error error(Code::kDoesNotFit, "the system refuses more threads, memory or open files: {}",
+              failure.what());
+  return error.set_hint(
+      "lower --threads, free memory, or raise the limits (ulimit -u, ulimit -v, ulimit -d, ulimit "
+      "-n)");
 }
 
 // The error may come before flags are parsed.

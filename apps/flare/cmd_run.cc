@@ -242,8 +242,8 @@ std::unique_ptr<Dashboard> open_dashboard(const server::App& app, const RunFlags
   try {
     return std::make_unique<Dashboard>(
         Dashboard::Setup{[&app] { return app.overview(); }, flags.model.model, std::move(address)});
-  } catch (const Error& error) {
-    log_warn("no dashboard: {}", error.message());
+  } catch (const std::exception& failure) {
+    log_warn("no dashboard: {}", failure.what());
     return nullptr;
   }
 }
@@ -295,6 +295,8 @@ int run(RunFlags& flags, const CommonFlags& common, const Given& given) {
   engine = load_model(flags.model, flags.serving, !common.quiet);
   service.emplace(*engine);
   app.open(*service);
+  std::optional<server::observe::ThroughputReporter> reporter;
+  reporter.emplace([&engine] { return engine->stats(); }, observer.log());
   state.set_serving();
   fmt::print(stderr, "ready {} model={} ranks={} concurrency={}\n", joined(http.urls()),
              flags.model_ids.empty() ? service->model_name() : flags.model_ids.front(),
@@ -302,14 +304,10 @@ int run(RunFlags& flags, const CommonFlags& common, const Given& given) {
   std::fflush(stderr);
   log_start(observer, *service);
   const auto dashboard = draws ? open_dashboard(app, flags, joined(http.urls())) : nullptr;
-  bool by_request;
-  {
-    const server::observe::ThroughputReporter reporter([&engine] { return engine->stats(); },
-                                                       observer.log());
-    notify_manager(fmt::format("READY=1\nSTATUS=serving at {}", joined(http.urls())));
-    Reloader reloader(flags, common, given, app, http);
-    by_request = state.wait([&reloader] { reloader.reload(); });
-  }
+  notify_manager(fmt::format("READY=1\nSTATUS=serving at {}", joined(http.urls())));
+  Reloader reloader(flags, common, given, app, http);
+  const bool by_request = state.wait([&reloader] { reloader.reload(); });
+  reporter.reset();
   const bool complete = drain(app, *engine, http, flags.drain_timeout);
   if (observer.log()) observer.log()->write("server_stop", Json::object({{"complete", complete}}));
   log_info("stopped{}", complete ? "" : "; some requests were cut off");

@@ -108,7 +108,12 @@ Dashboard::Dashboard(Setup setup) : setup_(std::move(setup)) {
   ::noecho();
   ::curs_set(0);
   set_log_sink([this](LogLevel, std::string_view line) { keep(line); });
-  thread_ = std::thread([this] { run(); });
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (...) {
+    give_back();
+    throw;
+  }
 }
 
 Dashboard::~Dashboard() {
@@ -118,6 +123,10 @@ Dashboard::~Dashboard() {
   }
   changed_.notify_one();
   thread_.join();
+  give_back();
+}
+
+void Dashboard::give_back() {
   set_log_sink({});
   current = nullptr;
   if (taken.exchange(false)) {

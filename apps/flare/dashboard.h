@@ -43,6 +43,8 @@ class Dashboard {
   void draw();
   void keep(std::string_view line);
   void print_kept();
+  // The terminal, the log and the signals, as they were.
+  void give_back();
 
   const Setup setup_;
   server::observe::RateHistory rates_;  // of the thread

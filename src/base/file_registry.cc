@@ -7,7 +7,7 @@
 #include <atomic>
 #include <climits>
 #include <cstdint>
-#include <iterator>
+#include <new>
 
 namespace flare {
 namespace {
@@ -21,26 +21,29 @@ static_assert(std::atomic<uintptr_t>::is_always_lock_free, "read inside signal h
 struct Slot {
   std::atomic<uintptr_t> state{kFree};
   std::atomic<uintptr_t> end{0};
+  // PATH_MAX bytes from the slot's first use on, written while filling. They are never freed: a
+  // handler may read them while another thread forgets them.
+  std::atomic<char*> path{nullptr};
 };
 
-// Paths lie apart from the slots: looking through all slots touches little memory, and paths that
-// were never written take none.
 template <size_t kSlots>
 struct Table {
   Slot slots[kSlots];
-  char paths[kSlots][PATH_MAX];  // written while filling
 
   // Fills a free slot, if there is one.
   void claim(const std::string& path, uintptr_t state, uintptr_t end) {
     if (path.size() >= PATH_MAX) return;
-    for (size_t i = 0; i < kSlots; ++i) {
+    for (Slot& slot : slots) {
       uintptr_t free = kFree;
-      if (!slots[i].state.compare_exchange_strong(free, kFilling, std::memory_order_acquire))
-        continue;
-      std::ranges::copy(path, paths[i]);
-      paths[i][path.size()] = '\0';
-      slots[i].end.store(end, std::memory_order_relaxed);
-      slots[i].state.store(state, std::memory_order_release);
+      if (!slot.state.compare_exchange_strong(free, kFilling, std::memory_order_acquire)) continue;
+      char* bytes = slot.path.load(std::memory_order_relaxed);
+      if (bytes == nullptr) bytes = new (std::nothrow) char[PATH_MAX];
+      if (bytes == nullptr) return slot.state.store(kFree, std::memory_order_relaxed);
+      std::ranges::copy(path, bytes);
+      bytes[path.size()] = '\0';
+      slot.path.store(bytes, std::memory_order_relaxed);
+      slot.end.store(end, std::memory_order_relaxed);
+      slot.state.store(state, std::memory_order_release);
       return;
     }
   }
@@ -72,10 +75,11 @@ void forget_mappings(Bytes bytes) {
 
 const char* path_of_mapping_at(const void* address) {
   const uintptr_t at = address_of(address);
-  for (size_t i = 0; i < std::size(mappings.slots); ++i) {
-    const uintptr_t begin = mappings.slots[i].state.load(std::memory_order_acquire);
+  for (const Slot& slot : mappings.slots) {
+    const uintptr_t begin = slot.state.load(std::memory_order_acquire);
     if (begin < kUsed || at < begin) continue;
-    if (at < mappings.slots[i].end.load(std::memory_order_relaxed)) return mappings.paths[i];
+    if (at < slot.end.load(std::memory_order_relaxed))
+      return slot.path.load(std::memory_order_relaxed);
   }
   return nullptr;
 }
@@ -83,16 +87,16 @@ const char* path_of_mapping_at(const void* address) {
 void note_temporary(const std::string& path) { temporaries.claim(path, kUsed, 0); }
 
 void forget_temporary(const std::string& path) {
-  for (size_t i = 0; i < std::size(temporaries.slots); ++i)
-    if (temporaries.slots[i].state.load(std::memory_order_acquire) == kUsed &&
-        path == temporaries.paths[i])
-      temporaries.slots[i].state.store(kFree, std::memory_order_release);
+  for (Slot& slot : temporaries.slots)
+    if (slot.state.load(std::memory_order_acquire) == kUsed &&
+        path == slot.path.load(std::memory_order_relaxed))
+      slot.state.store(kFree, std::memory_order_release);
 }
 
 void unlink_temporaries() {
-  for (size_t i = 0; i < std::size(temporaries.slots); ++i)
-    if (temporaries.slots[i].state.load(std::memory_order_acquire) == kUsed)
-      ::unlink(temporaries.paths[i]);
+  for (const Slot& slot : temporaries.slots)
+    if (slot.state.load(std::memory_order_acquire) == kUsed)
+      ::unlink(slot.path.load(std::memory_order_relaxed));
 }
 
 }  // namespace flare

@@ -9,6 +9,8 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/system/system_error.hpp>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -120,13 +122,15 @@ bool Server::Impl::close_longest_idle() {
   return true;
 }
 
-Server::Server(const Options& options, Handler handler, Hooks hooks)
+Server::Server(const Options& options, Handler handler, Hooks hooks) try
     : impl_(std::make_unique<Impl>(options, std::move(handler), std::move(hooks))) {
   for (size_t i = 0; i < impl_->acceptors.size(); ++i)
     asio::co_spawn(impl_->shared.io,
                    impl_->accept_loop(impl_->acceptors[i], impl_->listeners[i].port() != 0),
                    asio::detached);
   impl_->thread = std::thread([this] { impl_->shared.io.run(); });
+} catch (const boost::system::system_error& refused) {
+  throw std::system_error(refused.code(), refused.what());
 }
 
 bool Server::wait_idle(std::chrono::steady_clock::time_point deadline) {

@@ -275,24 +275,25 @@ awaitable<bool> Session::run_handler(Request request, BodyShare share, bool keep
     const std::lock_guard lock(shared_.idle_mutex);
     ++shared_.n_exchanges;
   }
-  auto& pool = request.body.size() >= kLargeBody ? shared_.large_workers : shared_.workers;
-  asio::post(pool, [this_shared = &shared_, exchange, request = std::move(request),
-                    share = std::move(share)]() mutable {
-    this_shared->handler(std::move(request), exchange);
-  });
-  bool again = false, lost = false;
+  bool again = false;
+  std::exception_ptr failure;  // Lost, or no memory
   try {
+    auto& pool = request.body.size() >= kLargeBody ? shared_.large_workers : shared_.workers;
+    asio::post(pool.get_executor(), [this_shared = &shared_, exchange, request = std::move(request),
+                                     share = std::move(share)]() mutable {
+      this_shared->handler(std::move(request), exchange);
+    });
     again = co_await answer(*exchange, head, keep_alive, is_11);
-  } catch (const Lost&) {
-    lost = true;
+  } catch (...) {
+    failure = std::current_exception();
   }
-  if (lost) exchange->client_gone();
+  if (failure) exchange->client_gone();
   {
     const std::lock_guard lock(shared_.idle_mutex);
     --shared_.n_exchanges;
   }
   shared_.became_idle.notify_all();
-  if (lost) throw Lost();
+  if (failure) std::rethrow_exception(failure);
   co_return again && !shared_.draining;
 }
 
@@ -417,10 +418,7 @@ Answer plain_refusal(const Request&, int status, std::string_view code, std::str
 }  // namespace
 
 Shared::Shared(const Options& o, Handler h, Hooks k)
-    : options(o),
-      handler(std::move(h)),
-      hooks(std::move(k)),
-      workers(static_cast<size_t>(o.workers)) {
+    : options(o), handler(std::move(h)), hooks(std::move(k)), workers(o.workers) {
   if (!hooks.refusal) hooks.refusal = plain_refusal;
 }
 

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -13,6 +12,7 @@
 
 #include "server/http/connection.h"
 #include "server/http/http.h"
+#include "server/http/workers.h"
 
 namespace flare::server::http {
 
@@ -25,7 +25,7 @@ struct Shared {
   Hooks hooks;
   boost::asio::io_context io{1};
   // Handlers. Large bodies have a thread of their own, so that reading them delays nobody else.
-  boost::asio::thread_pool workers, large_workers{1};
+  Workers workers, large_workers{1};
   // Between two requests, longest first: what may be closed for others.
   std::map<uint64_t, Connection*> idle;
   uint64_t n_waits = 0;
