@@ -63,7 +63,7 @@ class PrefillPace {
   explicit PrefillPace(double slowdown) : slowdown_(slowdown) {}
   // A step of that many rows of answers and prompts took so long.
   void record(uint32_t decode_rows, uint32_t prompt_rows, double seconds);
-  // At least one, so that prompts go on; at most `chunk` >= 1.
+  // At least two, so that prompts go on; at most `chunk` >= 1.
   uint32_t rows(uint32_t decode_rows, uint32_t chunk) const;
 
  private:

@@ -149,6 +149,13 @@ TEST(PrefillPace, StaysBeforeAStepOfTheClock) {
   EXPECT_EQ(settle(pace, 4, 512, seconds), 4u);
 }
 
+TEST(PrefillPace, PromptsGoOnByTwoRowsWhereEverythingIsTooSlow) {
+  PrefillPace pace(2);
+  const auto seconds = [](uint32_t rows) { return rows <= 4 ? 0.020 : 0.060; };
+  EXPECT_EQ(settle(pace, 4, 512, seconds), 2u);
+  EXPECT_EQ(pace.rows(4, 1), 1u) << "never more than the chunk";
+}
+
 TEST(PrefillPace, TriesAgainWhatWasTooSlow) {
   PrefillPace pace(2);
   settle(pace, 4, 512, [](uint32_t rows) { return rows <= 8 ? 0.020 : 0.060; });
