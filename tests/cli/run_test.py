@@ -654,7 +654,7 @@ class Signals(unittest.TestCase):
             self.assertEqual(Server(FLARE).stop(number), 0)
 
     def test_the_first_signal_lets_running_answers_end(self):
-        server = Server(FLARE)
+        server = Server(FLARE, "--drain-timeout", str(PATIENCE_S))
         try:
             connection, response = server.open_stream(**dict(LONG, max_tokens=400))
             chunks = events(response)
