@@ -146,9 +146,9 @@ struct Format {
   // Encodes n_rows rows of g.cols real values (row-major, `src`) with the format's default encoder
   // (cast_direct, grouped_absmax §8.2, fp8_row_maxabs §8.4; nvfp4: codec/nvfp4.h). dst[i] points at
   // the first encoded byte of the first row in plane i. Writes every byte of these rows. Errors:
-  // kValue naming row (counted from src) and column for a non-finite or unrepresentable value; §8.1
-  // keeps NaN and infinities only where source and format are the same type, and there the bytes
-  // are copied without this function.
+  // kValue naming row (counted from src) and column for a non-finite or unrepresentable value;
+  // where source and format are the same type, §8.1 keeps NaN and infinities, whose bytes are
+  // copied without this function. Null for formats that are never encoded from numbers.
   void (*encode)(const float* src, uint64_t n_rows, Geometry g, std::byte* const* dst);
 
   // Checks codes, scales and padding of rows [row, row+n_rows) (§6.3, §7): kValue names row and

@@ -110,28 +110,20 @@ struct GgufBlocks {
       Block::codes(block, out + col);
   }
 
-  static constexpr bool kHasEncoder = requires { &Block::encode; };
-
   static void encode(const float* src, uint64_t n_rows, Geometry g, std::byte* const* dst) {
     search(src, n_rows, g, nullptr, dst);
   }
 
   static void search(const float* src, uint64_t n_rows, Geometry g, const float* importance,
                      std::byte* const* dst) {
-    if constexpr (!kHasEncoder) {
-      throw Error(Code::kValue, "{} is never encoded from numbers, rows of these blocks expected",
-                  Block::kName);
-    } else {
-      const GroupWeights weights(importance, g.cols, Block::kValues);
-      const Planes p = planes(g);
-      for (uint64_t r = 0; r < n_rows; ++r)
-        for (uint64_t col = 0; col < g.cols; col += Block::kValues) {
-          std::byte* block =
-              dst[0] + r * p.plane[0].row_bytes + col / Block::kValues * Block::kBytes;
-          const float* x = src + r * g.cols + col;
-          if (!Block::encode(x, weights.of_group(col / Block::kValues), block)) refuse(x, r, col);
-        }
-    }
+    const GroupWeights weights(importance, g.cols, Block::kValues);
+    const Planes p = planes(g);
+    for (uint64_t r = 0; r < n_rows; ++r)
+      for (uint64_t col = 0; col < g.cols; col += Block::kValues) {
+        std::byte* block = dst[0] + r * p.plane[0].row_bytes + col / Block::kValues * Block::kBytes;
+        const float* x = src + r * g.cols + col;
+        if (!Block::encode(x, weights.of_group(col / Block::kValues), block)) refuse(x, r, col);
+      }
   }
 
   [[noreturn]] static void refuse(const float* x, uint64_t row, uint64_t first_col) {
@@ -164,6 +156,10 @@ struct GgufBlocks {
     if constexpr (requires { &Block::codes; }) return codes;
     return nullptr;
   }
+  static constexpr auto encode_function() -> decltype(&GgufBlocks::encode) {
+    if constexpr (requires { &Block::encode; }) return encode;
+    return nullptr;
+  }
 
   static Format format() {
     return {.id = Block::kId,
@@ -177,7 +173,7 @@ struct GgufBlocks {
             .planes = planes,
             .decode = decode,
             .codes = codes_function(),
-            .encode = encode,
+            .encode = encode_function(),
             .validate = validate};
   }
 };

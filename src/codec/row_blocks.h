@@ -194,19 +194,19 @@ struct RowBlocks {
   // less that of the element's largest number gives the scale; codes are rounded to nearest, ties
   // to even, and saturate.
   static void encode(const float* src, uint64_t n_rows, Geometry g, std::byte* const* dst) {
-    if constexpr (!kHasEncoder) {
-      throw Error(Code::kValue, "{} is never encoded from numbers, rows of it expected", C::kName);
-    } else {
-      const Planes p = planes(g);
-      for (uint64_t row = 0; row < n_rows; ++row) {
-        const float* x = src + row * g.cols;
-        std::byte* codes = dst[0] + row * p.plane[0].row_bytes;
-        std::byte* scales = dst[1] + row * p.plane[1].row_bytes;
-        for (uint64_t col = 0; col < g.cols; col += C::kGroup)
-          encode_block(x, row, col, std::min(C::kGroup, g.cols - col), codes,
-                       scales + col / C::kGroup);
-      }
+    const Planes p = planes(g);
+    for (uint64_t row = 0; row < n_rows; ++row) {
+      const float* x = src + row * g.cols;
+      std::byte* codes = dst[0] + row * p.plane[0].row_bytes;
+      std::byte* scales = dst[1] + row * p.plane[1].row_bytes;
+      for (uint64_t col = 0; col < g.cols; col += C::kGroup)
+        encode_block(x, row, col, std::min(C::kGroup, g.cols - col), codes,
+                     scales + col / C::kGroup);
     }
+  }
+  static constexpr auto encode_function() -> decltype(&RowBlocks::encode) {
+    if constexpr (kHasEncoder) return encode;
+    return nullptr;
   }
 
   static void validate(const std::byte* object, Geometry g, uint64_t row, uint64_t n_rows) {
@@ -241,7 +241,7 @@ struct RowBlocks {
             .decode = decode,
             .codes = codes,
             .groups = groups,
-            .encode = encode,
+            .encode = encode_function(),
             .validate = validate};
   }
 

@@ -422,8 +422,7 @@ TEST(RowBlocks, MxFormatsGiveBackTheirOwnNumbersAndNearOnesOfOthers) {
 TEST(RowBlocks, FormatsFromFilesAloneAreNotEncoded) {
   for (const Fields& f : kFields) {
     if (f.id == FormatId::kMxfp4 || f.id == FormatId::kMxfp8) continue;
-    EXPECT_EQ(error_of([&] { encode_all(format(f.id), {1, 64}, std::vector<float>(64)); }).code(),
-              Code::kValue);
+    EXPECT_EQ(format(f.id).encode, nullptr);
   }
 }
 

@@ -125,11 +125,7 @@ struct RowSplit {
   }
 
   static void encode(const float* src, uint64_t n_rows, Geometry g, std::byte* const* dst) {
-    if constexpr (!kHasEncoder)
-      throw Error(Code::kValue, "{} is never encoded from numbers, an object of it expected",
-                  C::kName);
-    else
-      encode_groups(src, n_rows, g, nullptr, dst);
+    encode_groups(src, n_rows, g, nullptr, dst);
   }
   static void search(const float* src, uint64_t n_rows, Geometry g, const float* importance,
                      std::byte* const* dst) {
@@ -176,6 +172,11 @@ struct RowSplit {
     }
   }
 
+  static constexpr auto encode_function() -> decltype(&RowSplit::encode) {
+    if constexpr (kHasEncoder) return encode;
+    return nullptr;
+  }
+
   static Format format() {
     return {.id = C::kId,
             .name = C::kName,
@@ -188,7 +189,7 @@ struct RowSplit {
             .planes = planes,
             .decode = decode,
             .codes = kHasEncoder ? codes : nullptr,
-            .encode = encode,
+            .encode = encode_function(),
             .validate = validate};
   }
 

@@ -21,22 +21,6 @@ struct Placed {
 
 std::string folder_of(const std::string& name) { return name.substr(0, name.rfind('/') + 1); }
 
-// Whether the format has an encoder, which takes zeros if it takes anything.
-bool is_encoded_from_numbers(const codec::Format& format) {
-  if (format.id == codec::FormatId::kNvfp4) return true;   // encode_nvfp4.h
-  constexpr codec::Geometry kRow{.rows = 1, .cols = 256};  // whole blocks of every format
-  const codec::Planes planes = format.planes(kRow);
-  std::vector<std::byte> object(planes.total_bytes);
-  std::byte* rows[codec::kMaxPlanes] = {};
-  for (int p = 0; p < planes.count; ++p) rows[p] = object.data() + planes.plane[p].offset;
-  try {
-    format.encode(std::vector<float>(kRow.cols).data(), 1, kRow, rows);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 // Both are made of the same words of the same tensors.
 bool same_data(const ImportedParameter& a, const ImportedParameter& b) {
   const auto same_piece = [](const Piece& x, const Piece& y) {
@@ -102,7 +86,7 @@ class Planner {
       if (!made.share.empty()) shared_.insert(made.share);
       const codec::Format& format = codec::format(made.choice.format);
       if (!made.share.empty() || copies_words(data_of(parameter), format)) continue;
-      if (!is_encoded_from_numbers(format))
+      if (format.encode == nullptr)
         throw Error(Code::kUsage,
                     "parameter '{}' is not {} in the source, and that format is never encoded "
                     "from numbers; expected a format that is, or a source that holds it",
