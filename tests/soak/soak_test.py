@@ -35,6 +35,7 @@ SCHEMA = {"type": "object", "additionalProperties": False, "required": ["a", "b"
 STORED_RESPONSES = 1024  # as many as the server keeps
 WARM_SHARE = 0.3       # of the time, before memory is looked at
 MAX_GROWTH = 0.02      # of resident memory behind that
+MAX_ABOVE_PLAN = 0.03  # of it over the printed plan
 NOISE_BYTES = 2 << 20  # of the allocator and of threads' stacks, whatever the size of the model
 
 
@@ -305,6 +306,7 @@ def main():
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--model")
+    parser.add_argument("--check-plan", action="store_true", help="for builds without sanitizers, whose memory no plan has")
     parser.add_argument("--report")
     options = parser.parse_args()
     flags = ([options.model] if options.model else []) + ["--max-concurrency", "8", "--log-level", "error", "--no-dashboard",
@@ -331,6 +333,9 @@ def main():
         wrong.append("greedy answers afterwards are not those before")
     if late > warm * (1 + MAX_GROWTH) + NOISE_BYTES:
         wrong.append(f"resident memory grew by {100 * report['growth']:.1f} %")
+    planned = soak.filled["planned_bytes"]
+    if options.check_plan and late > planned * (1 + MAX_ABOVE_PLAN) + NOISE_BYTES:
+        wrong.append(f"{late / 1e6:.1f} MB are resident, {planned / 1e6:.1f} MB were planned")
     if code != 0:
         wrong.append(f"exit code {code}")
     wrong += [line for line in soak.server.lines if "error" in line.lower()][:20]
