@@ -45,7 +45,8 @@ class Crowd:
         if not self.pid:
             return "?"
         status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
-        return f"{int(re.search(r'VmRSS:\s*(\d+)', status)[1]) / 1024:.1f} MiB"
+        kilobytes = int(re.search(r"VmRSS:\s*(\d+)", status)[1])
+        return f"{kilobytes / 1024:.1f} MiB"
 
     def measure(self, name, n):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
