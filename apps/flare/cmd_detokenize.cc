@@ -18,13 +18,12 @@ struct DetokenizeFlags {
   std::optional<std::string> tokens, jsonl;
 };
 
-// Checked: a decoder of other people's ids skips unknown ones, a person who asks wants to know.
-std::string text_of(const frontend::Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
-  for (const int32_t id : ids)
-    if (id < 0 || id >= tokenizer.id_limit())
-      throw Error(Code::kUsage, "token id {} is outside the vocabulary, 0..{} expected", id,
-                  tokenizer.id_limit() - 1);
-  return tokenizer.decode(ids, false);
+// A decoder of other people's ids skips unknown ones, a person who asks wants to know.
+int32_t known_id(const frontend::Tokenizer& tokenizer, const Json& id, Code code) {
+  if (id.is_integer() && id.as_double() >= 0 && id.as_double() < tokenizer.id_limit())
+    return static_cast<int32_t>(id.as_u64());
+  throw Error(code, "token id {} is outside the vocabulary, 0..{} expected",
+              id.to_text().substr(0, 80), tokenizer.id_limit() - 1);
 }
 
 int run(const DetokenizeFlags& flags, const CommonFlags& common) {
@@ -36,15 +35,15 @@ int run(const DetokenizeFlags& flags, const CommonFlags& common) {
     for_each_line(*flags.jsonl, [&](const std::string& line) {
       std::vector<int32_t> ids;
       const Json list = parse_json(line, "ids");
-      for (const Json& id : list.as_array("ids")) {
-        const uint64_t value = id.as_u64("id");
-        ids.push_back(static_cast<int32_t>(std::min<uint64_t>(value, INT32_MAX)));
-      }
-      fmt::print("{}\n", quote_json(text_of(tokenizer, ids)));
+      for (const Json& id : list.as_array("ids"))
+        ids.push_back(known_id(tokenizer, id, Code::kInvalid));
+      fmt::print("{}\n", quote_json(tokenizer.decode(ids, false)));
     });
     return 0;
   }
-  const std::string text = text_of(tokenizer, parse_ids("--tokens", *flags.tokens));
+  const std::vector<int32_t> ids = parse_ids("--tokens", *flags.tokens);
+  for (const int32_t id : ids) known_id(tokenizer, id, Code::kUsage);
+  const std::string text = tokenizer.decode(ids, false);
   if (common.json) {
     print_result(common, Json::object({{"text", text}}), {});
     return 0;

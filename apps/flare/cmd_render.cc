@@ -11,6 +11,8 @@
 #include "flare/frontend_loading.h"
 #include "flare/inputs.h"
 #include "server/api/ids_json.h"
+#include "server/api/reasoning_fields.h"
+#include "server/api/tool_fields.h"
 
 namespace flare::app {
 namespace {
@@ -21,28 +23,29 @@ struct RenderFlags {
   std::optional<std::string> messages, tools, jsonl;
 };
 
-// The prompt of `document`: messages, or an object as a chat request has it.
+// The prompt that a server makes of `document`: messages, or an object as a chat request has it.
 frontend::MarkedText prompt_of(const LoadedFrontend& loaded, const Json& document,
                                const Json& tools) {
+  const Json request_of_messages = Json::object({{"messages", document}});
+  const server::Fields fields(document.is_object() ? document : request_of_messages);
+  const Json* messages = fields.find("messages");
   frontend::PromptRequest request;
-  const auto member = [&](std::string_view name) {
-    const Json* value = document.find(name);
-    return value ? *value : Json();
-  };
-  request.tools = tools.is_null() ? member("tools") : tools;
-  request.template_kwargs = member("chat_template_kwargs");
-  const Json generation = member("add_generation_prompt"),
-             keep_open = member("continue_final_message");
-  if (!generation.is_null())
-    request.add_generation_prompt = generation.as_bool("add_generation_prompt");
   request.now_unix = std::time(nullptr);
   try {
-    request.messages = frontend::normalise_messages(
-        document.is_object() ? member("messages") : document, loaded.block.rules);
-    if (keep_open.is_null() || keep_open.as_bool("continue_final_message"))
+    if (const Json* given = fields.array("tools", 0, server::kMaxTools)) request.tools = *given;
+    if (!tools.is_null()) request.tools = tools;
+    if (const Json* given = fields.object("chat_template_kwargs")) request.template_kwargs = *given;
+    server::set_reasoning_variables(loaded.block.reasoning, loaded.source,
+                                    server::read_reasoning_wish(fields), &request.template_kwargs);
+    request.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
+    request.messages =
+        frontend::normalise_messages(messages ? *messages : Json(), loaded.block.rules);
+    if (fields.boolean("continue_final_message").value_or(true))
       request.continuation = frontend::continuation_of(request.messages, loaded.block.rules);
     return frontend::render_prompt(loaded.templates(), request);
   } catch (const frontend::MessageError& error) {
+    throw Error(Code::kInvalid, "{}", error.message);
+  } catch (const server::ApiError& error) {
     throw Error(Code::kInvalid, "{}", error.message);
   }
 }
@@ -52,6 +55,7 @@ int run(const RenderFlags& flags, const CommonFlags& common) {
     throw Error(Code::kUsage, "exactly one of --messages and --jsonl expected");
   const LoadedFrontend loaded = load_frontend(flags.model, flags.frontend);
   const Json tools = flags.tools ? parse_json(read_input(*flags.tools), *flags.tools) : Json();
+  if (flags.tools) tools.as_array(*flags.tools);
   if (flags.jsonl) {
     for_each_line(*flags.jsonl, [&](const std::string& line) {
       const Json document = parse_json(line, "conversation");

@@ -48,8 +48,10 @@ LoadedFrontend load_frontend(const std::string& model, const FrontendFlags& flag
     out.tokenizer_ = frontend::Tokenizer::from_sentencepiece(
         *out.block.sentencepiece_model, model + ": tokenizer.model", &templates,
         {out.block.add_bos, out.block.add_eos});
+  const bool given = !flags.chat_template.empty();
   if (out.block.chat_template)
-    out.chat = frontend::Template::parse(*out.block.chat_template, model + ": chat template");
+    out.chat = frontend::Template::parse(*out.block.chat_template,
+                                         given ? flags.chat_template : model + ": chat template");
   if (out.block.tool_template)
     out.with_tools = frontend::Template::parse(*out.block.tool_template, model + ": tool template");
   return out;

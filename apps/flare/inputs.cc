@@ -66,7 +66,9 @@ void for_each_line(const std::string& path, const std::function<void(const std::
     try {
       line(text);
     } catch (const Error& error) {
-      throw Error(error.code(), "{}: line {}: {}", path == "-" ? "standard input" : path, n,
+      // A line of bad JSON was written wrongly, not damaged on its way.
+      const Code code = error.code() == Code::kDirectory ? Code::kInvalid : error.code();
+      throw Error(code, "{}: line {}: {}", path == "-" ? "standard input" : path, n,
                   error.message());
     }
   }

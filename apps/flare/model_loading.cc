@@ -95,7 +95,10 @@ void add_frontend_flags(CLI::App& app, FrontendFlags* flags) {
 
 prepare::FrontendChoices frontend_choices(const FrontendFlags& flags) {
   prepare::FrontendChoices choices;
-  if (!flags.chat_template.empty()) choices.chat_template = read_text_file(flags.chat_template);
+  if (!flags.chat_template.empty()) {
+    choices.chat_template = read_text_file(flags.chat_template);
+    frontend::Template::parse(*choices.chat_template, flags.chat_template);  // names the file
+  }
   if (!flags.tool_format.empty()) choices.tool_format = flags.tool_format;
   if (!flags.reasoning_format.empty()) choices.reasoning_format = flags.reasoning_format;
   return choices;

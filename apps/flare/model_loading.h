@@ -19,7 +19,7 @@ struct FrontendFlags {
 };
 // --chat-template, --tool-format, --reasoning-format.
 void add_frontend_flags(CLI::App& app, FrontendFlags* flags);
-// Errors: kNotFound (no such template file).
+// Errors: kNotFound (no such template file), kInvalid (no template: file, line and cause).
 prepare::FrontendChoices frontend_choices(const FrontendFlags& flags);
 
 // The MODEL argument's path; the bundled model where it is empty. Errors: kNotFound.

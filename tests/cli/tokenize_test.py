@@ -124,6 +124,12 @@ class Detokenize(unittest.TestCase):
         self.assertIn("99999999", done.stderr)
         self.assertEqual(flare("detokenize", NANO, "--tokens", "x").returncode, 2)
         self.assertEqual(flare("detokenize", NANO).returncode, 2)
+        for wrong in ("-1", "99999999999", "1.5", '"a"', "1e400"):
+            done = flare("detokenize", NANO, "--jsonl", "-", stdin=f"[1]\n[2, {wrong}]\n")
+            self.assertEqual((done.returncode, done.stdout.count("\n")), (4, 1))
+            self.assertIn("line 2", done.stderr)
+            self.assertIn(wrong if wrong != "1e400" else "number", done.stderr)
+            self.assertNotIn("damaged", done.stderr)
 
 
 class Render(unittest.TestCase):
@@ -169,9 +175,37 @@ class Render(unittest.TestCase):
             chat.write_text(json.dumps([{"role": "user", "content": "Hi"}]))
             done = flare("render", NANO, "--messages", chat, "--chat-template", bad)
             self.assertEqual(done.returncode, 4)
-            self.assertIn("line 2: unknown tag 'frobnicate'", done.stderr)
+            self.assertIn("bad.jinja: line 2: unknown tag 'frobnicate'", done.stderr)
+            bad.write_text("\n{{ raise_exception('No.') }}")
+            done = flare("render", NANO, "--messages", chat, "--chat-template", bad)
+            self.assertEqual(done.returncode, 4)
+            self.assertIn("bad.jinja: line 2: No.", done.stderr)
+            for request in ({"tools": "x"}, {"chat_template_kwargs": [1]}, {"add_generation_prompt": 1},
+                            {"enable_thinking": True, "reasoning_effort": "none"}):
+                chat.write_text(json.dumps({"messages": [{"role": "user", "content": "Hi"}], **request}))
+                done = flare("render", NANO, "--messages", chat)
+                self.assertEqual(done.returncode, 4, request)
+                self.assertIn(f"'{list(request)[-1]}'", done.stderr)
+            chat.write_text('[{"role": "user", "content": "Hi"}]')
+            done = flare("render", NANO, "--messages", chat, "--tools", NANO / "config.json")
+            self.assertEqual(done.returncode, 4)
+            self.assertIn("config.json: array expected", done.stderr)
             self.assertEqual(flare("render", NANO / "tokenizer.json", "--messages", folder + "/none").returncode, 3)
             self.assertEqual(flare("tokenize", folder + "/none", "--text", "a").returncode, 3)
+
+    def test_a_request_gives_the_prompt_that_a_server_makes_of_it(self):
+        messages = [{"role": "user", "content": "Hi"}]
+        def ends(**request):
+            done = flare("render", NANO, "--jsonl", "-", stdin=json.dumps({"messages": messages, **request}))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout).partition("assistant\n")[2]
+        closed, opened = "<think>\n\n</think>\n\n", "<think>\n"
+        self.assertEqual(ends(), closed)
+        for on in ({"enable_thinking": True}, {"reasoning_effort": "high"},
+                   {"chat_template_kwargs": {"reasoning_effort": "low"}}):
+            self.assertEqual(ends(**on), opened, on)
+        for off in ({"enable_thinking": False}, {"reasoning_effort": "none"}, {"thinking_budget": 0}):
+            self.assertEqual(ends(**off), closed, off)
 
     def test_formats_are_checked(self):
         done = flare("render", NANO, "--tool-format", "nonsense", "--messages", NANO / "config.json")

@@ -104,9 +104,8 @@ ReasoningWish read_reasoning_wish(const Fields& fields) {
   return wish;
 }
 
-void apply_reasoning(const Service& service, const ReasoningWish& wish, Conversation* conversation,
-                     GenerateSettings* settings) {
-  const frontend::ReasoningTraits& traits = service.reasoning_traits();
+void set_reasoning_variables(const frontend::ReasoningTraits& traits, std::string_view model,
+                             const ReasoningWish& wish, Json* template_kwargs) {
   std::optional<bool> thinking = wish.thinking;
   const bool no_effort = wish.effort == "none";
   if (thinking.value_or(false) && no_effort)
@@ -117,20 +116,25 @@ void apply_reasoning(const Service& service, const ReasoningWish& wish, Conversa
                                             wish.budget_param, wish.thinking_param));
   if (!thinking && (no_effort || wish.budget == 0U)) thinking = false;
   if (!thinking && wish.effort && wish.effort_switches_on) thinking = true;
-  Json kwargs =
-      conversation->template_kwargs.is_object() ? conversation->template_kwargs : Json::object();
+  Json kwargs = template_kwargs->is_object() ? *template_kwargs : Json::object();
   if (wish.effort && !no_effort) {
     const std::string level = nearest_level(traits.levels, *wish.effort);
     if (level.empty() && is_integer_level(*wish.effort))
       throw ApiError{400, "reasoning_level_unavailable",
                      fmt::format("'{}' is {}, which is no reasoning level of model '{}'",
-                                 wish.effort_param, *wish.effort, service.model_name()),
+                                 wish.effort_param, *wish.effort, model),
                      wish.effort_param};
     if (!level.empty() && !traits.effort_name.empty()) kwargs.set(traits.effort_name, level);
   }
   if (thinking && !traits.switch_name.empty())
     kwargs.set(traits.switch_name, *thinking ? traits.on : traits.off);
-  conversation->template_kwargs = std::move(kwargs);
+  *template_kwargs = std::move(kwargs);
+}
+
+void apply_reasoning(const Service& service, const ReasoningWish& wish, Conversation* conversation,
+                     GenerateSettings* settings) {
+  set_reasoning_variables(service.reasoning_traits(), service.model_name(), wish,
+                          &conversation->template_kwargs);
   settings->reasoning_budget = wish.budget;
 }
 

@@ -31,9 +31,12 @@ std::optional<uint32_t> read_budget(const Fields& fields, std::string_view name)
 // Throws ApiError; conflicting_parameters where the places differ.
 ReasoningWish read_reasoning_wish(const Fields& fields);
 
-// Sets the template's variables in conversation->template_kwargs, and the budget. A level that the
-// model lacks becomes the nearest, the higher of two. Throws conflicting_parameters, and
+// Sets the variables of the template of `model` in `template_kwargs`, an object or null. A level
+// that the model lacks becomes the nearest, the higher of two. Throws conflicting_parameters, and
 // reasoning_level_unavailable for an integer that is no level of the model.
+void set_reasoning_variables(const frontend::ReasoningTraits& traits, std::string_view model,
+                             const ReasoningWish& wish, Json* template_kwargs);
+// The same for a conversation with the service's model, and the budget.
 void apply_reasoning(const Service& service, const ReasoningWish& wish, Conversation* conversation,
                      GenerateSettings* settings);
 
