@@ -87,6 +87,13 @@ class GgufBuilder {
     return *this;
   }
 
+  // Keys that begin with `prefix` begin with `with` instead.
+  GgufBuilder& rename(const std::string& prefix, const std::string& with) {
+    for (auto& [key, bytes] : keys_)
+      if (key.starts_with(prefix)) key = with + key.substr(prefix.size());
+    return *this;
+  }
+
   // Bytes before the data section.
   std::string header() const {
     GgufBytes out;

@@ -109,6 +109,35 @@ void add_router(ComponentBuilder& build, const std::string& layer, std::string_v
       ParameterKind::kFineProjection;
 }
 
+void add_experts(ComponentBuilder& build, const TensorPool& tensors, const std::string& layer,
+                 const std::string& source, uint64_t experts, uint64_t width, uint64_t hidden) {
+  const std::string both = source + "gate_up_proj", gates = source + "gate_proj",
+                    ups = source + "up_proj", downs = source + "down_proj";
+  const bool in_one = tensors.has(both), in_two = tensors.has(gates);
+  const codec::Shape pairs = {experts, checked_mul(2, width, "expert rows"), hidden},
+                     in = {experts, width, hidden}, out = {experts, hidden, width};
+  const std::string input = layer + "ffn_input";
+  for (uint64_t e = 0; e < experts; ++e) {
+    const std::string expert = fmt::format("{}moe/experts/{}/", layer, e);
+    const std::string product = expert + "product";
+    const uint64_t pair = e * pairs[1], row = e * width;
+    if (in_one) {
+      build.row_projection(expert + "gate", input, both, pairs, {{pair, pair + width}});
+      build.row_projection(expert + "up", input, both, pairs, {{pair + width, pair + 2 * width}});
+    } else if (in_two) {
+      build.row_projection(expert + "gate", input, gates, in, {{row, row + width}});
+      build.row_projection(expert + "up", input, ups, in, {{row, row + width}});
+    } else {
+      const std::string own = fmt::format("{}{}.", source, e);
+      build.projection(expert + "gate", input, own + "gate_proj.weight", width, hidden);
+      build.projection(expert + "up", input, own + "up_proj.weight", width, hidden);
+      build.projection(expert + "down", product, own + "down_proj.weight", hidden, width);
+      continue;
+    }
+    build.row_projection(expert + "down", product, downs, out, {{e * hidden, (e + 1) * hidden}});
+  }
+}
+
 void add_expert_groups(ImportedComponent& component, const std::string& layer, uint64_t experts) {
   std::vector<std::string> inputs, outputs;
   for (uint64_t e = 0; e < experts; ++e) {

@@ -54,6 +54,12 @@ ExpertCounts read_expert_counts(ConfigReader& config);
 void add_router(ComponentBuilder& build, const std::string& layer, std::string_view source,
                 uint64_t experts, uint64_t hidden);
 
+// Every expert's gate, up and down. `source` is what their names begin with: tensors of their own
+// ("5.gate_proj.weight"), a stack of all experts for each role ("gate_proj") or for gate and up
+// together, gate rows before up rows in each expert ("gate_up_proj").
+void add_experts(ComponentBuilder& build, const TensorPool& tensors, const std::string& layer,
+                 const std::string& source, uint64_t experts, uint64_t width, uint64_t hidden);
+
 // The groups of §15.3: gate_0 | up_0 | gate_1 | …, then every down.
 void add_expert_groups(ImportedComponent& component, const std::string& layer, uint64_t experts);
 

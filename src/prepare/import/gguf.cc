@@ -25,7 +25,9 @@ constexpr Family kFamilies[] = {
     {"llama", "LlamaForCausalLM", "llama"},
     {"qwen2", "Qwen2ForCausalLM", "qwen2"},
     {"qwen3", "Qwen3ForCausalLM", "qwen3"},
+    {"qwen3moe", "Qwen3MoeForCausalLM", "qwen3_moe"},
     {"qwen35", "Qwen3_5ForCausalLM", "qwen3_5_text"},
+    {"qwen35moe", "Qwen3_5MoeForCausalLM", "qwen3_5_moe_text"},
     {"gemma3", "Gemma3ForCausalLM", "gemma3_text"},
 };
 
@@ -198,11 +200,22 @@ void read_common(Keys& keys, const Family& family, const checkpoint::Checkpoint&
                     {"num_attention_heads", heads},
                     {"num_key_value_heads", keys.count_or("attention.head_count_kv", heads)},
                     {"head_dim", out.head_dim},
-                    {"intermediate_size", keys.count("feed_forward_length")},
                     {"vocab_size", vocabulary_of(checkpoint)},
                     {"max_position_embeddings", keys.count("context_length")},
                     {"rms_norm_eps", keys.real("attention.layer_norm_rms_epsilon")},
                     {"tie_word_embeddings", checkpoint.find("output.weight") == nullptr}});
+}
+
+void read_feed_forward(Keys& keys, std::string_view gguf, Json& config) {
+  if (gguf == "qwen35moe")
+    keys.ignore("feed_forward_length");  // no layer is dense
+  else
+    config.set("intermediate_size", keys.count("feed_forward_length"));
+  if (!gguf.ends_with("moe")) return;
+  config.set("num_experts", keys.count("expert_count"));
+  config.set("num_experts_per_tok", keys.count("expert_used_count"));
+  config.set("moe_intermediate_size", keys.count("expert_feed_forward_length"));
+  if (gguf == "qwen3moe") config.set("norm_topk_prob", true);  // the format knows no other
 }
 
 void read_llama(Keys& keys, const checkpoint::Checkpoint& checkpoint, const Family& family,
@@ -218,8 +231,11 @@ void read_llama(Keys& keys, const checkpoint::Checkpoint& checkpoint, const Fami
   }
 }
 
-void read_qwen35(Keys& keys, GgufConfig& out) {
+void read_qwen35(Keys& keys, const Family& family, GgufConfig& out) {
   out.norms_plus_one = true;
+  if (family.gguf == "qwen35moe")
+    out.config.set("shared_expert_intermediate_size",
+                   keys.count("expert_shared_feed_forward_length"));
   out.nk = keys.count("ssm.group_count");
   out.nv = keys.count("ssm.time_step_rank");
   out.dk = keys.count("ssm.state_size");
@@ -325,6 +341,15 @@ constexpr Name kLayerNames[] = {
     {"mlp.gate_proj.weight", "ffn_gate.weight"},
     {"mlp.up_proj.weight", "ffn_up.weight"},
     {"mlp.down_proj.weight", "ffn_down.weight"},
+    {"mlp.gate.weight", "ffn_gate_inp.weight"},
+    {"mlp.experts.gate_up_proj", "ffn_gate_up_exps.weight"},
+    {"mlp.experts.gate_proj", "ffn_gate_exps.weight"},
+    {"mlp.experts.up_proj", "ffn_up_exps.weight"},
+    {"mlp.experts.down_proj", "ffn_down_exps.weight"},
+    {"mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight"},
+    {"mlp.shared_expert.gate_proj.weight", "ffn_gate_shexp.weight"},
+    {"mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight"},
+    {"mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight"},
     {"linear_attn.in_proj_qkv.weight", "attn_qkv.weight"},
     {"linear_attn.in_proj_z.weight", "attn_gate.weight"},
     {"linear_attn.in_proj_a.weight", "ssm_alpha.weight"},
@@ -416,8 +441,9 @@ GgufConfig read_gguf_config(const checkpoint::Checkpoint& checkpoint) {
   Keys keys(file, family.gguf);
   GgufConfig out;
   read_common(keys, family, checkpoint, out);
-  if (family.gguf == "qwen35")
-    read_qwen35(keys, out);
+  read_feed_forward(keys, family.gguf, out.config);
+  if (family.gguf.starts_with("qwen35"))
+    read_qwen35(keys, family, out);
   else if (family.gguf == "gemma3")
     read_gemma3(keys, checkpoint, out);
   else

@@ -166,6 +166,48 @@ inline GgufBuilder wide_qwen35() {
   return b;
 }
 
+// Four experts of width 6 and one that every token takes; `fused` gate and up in one stack.
+constexpr uint64_t kExperts = 4, kExpertWidth = 6;
+
+inline void mixture(GgufBuilder& b, const std::string& architecture, const std::string& layer,
+                    bool fused) {
+  for (const char* role : {"gate", "up", "down"})
+    b.remove_tensor(layer + "ffn_" + role + ".weight");
+  const std::string a = architecture + ".";
+  b.u32(a + "expert_count", kExperts).u32(a + "expert_used_count", 2);
+  b.u32(a + "expert_feed_forward_length", kExpertWidth);
+  f32_tensor(b, layer + "ffn_gate_inp.weight", {kExperts, 8}, 70);
+  if (fused) {
+    f32_tensor(b, layer + "ffn_gate_up_exps.weight", {kExperts, 2 * kExpertWidth, 8}, 1000);
+  } else {
+    f32_tensor(b, layer + "ffn_gate_exps.weight", {kExperts, kExpertWidth, 8}, 1000);
+    f32_tensor(b, layer + "ffn_up_exps.weight", {kExperts, kExpertWidth, 8}, 2000);
+  }
+  f32_tensor(b, layer + "ffn_down_exps.weight", {kExperts, 8, kExpertWidth}, 3000);
+}
+
+inline GgufBuilder tiny_qwen35moe(bool fused = false) {
+  GgufBuilder dense = tiny_qwen35();
+  dense.rename("qwen35.", "qwen35moe.").text("general.architecture", "qwen35moe");
+  mixture(dense, "qwen35moe", "blk.0.", fused);
+  dense.remove("qwen35moe.feed_forward_length");
+  dense.u32("qwen35moe.expert_shared_feed_forward_length", 5);
+  f32_tensor(dense, "blk.0.ffn_gate_inp_shexp.weight", {8}, 90);
+  f32_tensor(dense, "blk.0.ffn_gate_shexp.weight", {5, 8}, 4000);
+  f32_tensor(dense, "blk.0.ffn_up_shexp.weight", {5, 8}, 5000);
+  f32_tensor(dense, "blk.0.ffn_down_shexp.weight", {8, 5}, 6000);
+  return dense;
+}
+
+inline GgufBuilder tiny_qwen3moe() {
+  GgufBuilder b = tiny_llama();
+  b.rename("llama.", "qwen3moe.").text("general.architecture", "qwen3moe");
+  f32_tensor(b, "blk.0.attn_q_norm.weight", {4}, 21);
+  f32_tensor(b, "blk.0.attn_k_norm.weight", {4}, 31);
+  mixture(b, "qwen3moe", "blk.0.", false);
+  return b;
+}
+
 // Where the file keeps value head `head` of the parameter (quantised_checkpoints.md §8.5).
 inline uint64_t tiled(uint64_t head) {
   const uint64_t per_key = kNv / kNk;

@@ -103,6 +103,82 @@ TEST(GgufQwen35, NormsLoseTheOneThatWasAddedButNotThatOfTheGates) {
   EXPECT_EQ(model.values("text/layers/0/gdn/norm", kDv)[0], 7);
 }
 
+// Row `row` of a parameter of `cols` columns counts up from `first`.
+void expect_row(Opened& model, const std::string& name, uint64_t rows, uint64_t cols, uint64_t row,
+                float first) {
+  const auto values = model.values(name, rows * cols);
+  for (uint64_t c = 0; c < cols; ++c)
+    EXPECT_EQ(values[row * cols + c], first + static_cast<float>(c)) << name << " " << row;
+}
+
+TEST(GgufQwen35Moe, ExpertsComeOutOfTheirStacks) {
+  const std::string l = "text/layers/0/moe/";
+  for (const bool fused : {false, true}) {
+    Opened model(tiny_qwen35moe(fused));
+    for (uint64_t e = 0; e < kExperts; ++e) {
+      const std::string expert = l + "experts/" + std::to_string(e) + "/";
+      const auto element = [&](float base, uint64_t row) {
+        return base + static_cast<float>(row * 8);
+      };
+      const uint64_t apart = e * kExpertWidth + 2, pair = 2 * e * kExpertWidth + 2;
+      expect_row(model, expert + "gate", kExpertWidth, 8, 2, element(1000, fused ? pair : apart));
+      expect_row(model, expert + "up", kExpertWidth, 8, 2,
+                 fused ? element(1000, pair + kExpertWidth) : element(2000, apart));
+      expect_row(model, expert + "down", 8, kExpertWidth, 3,
+                 3000 + static_cast<float>((e * 8 + 3) * kExpertWidth));
+    }
+    expect_row(model, l + "router", kExperts, 8, 1, 78);
+    expect_row(model, l + "shared_score", 1, 8, 0, 90);
+    expect_row(model, l + "shared/gate", 5, 8, 4, 4032);
+    expect_row(model, l + "shared/up", 5, 8, 4, 5032);
+    expect_row(model, l + "shared/down", 8, 5, 7, 6035);
+    // As in a dense file: heads of values regrouped, norms without their one.
+    const auto a = model.values("text/layers/0/gdn/a_projection", kNv * 8);
+    for (uint64_t head = 0; head < kNv; ++head)
+      EXPECT_EQ(a[head * 8], static_cast<float>(tiled(head) * 8));
+    EXPECT_EQ(model.values("text/layers/0/post_attention_norm", 8)[3], 3);
+    const Json config = model.source().config("text");
+    EXPECT_EQ(config.at("architectures").to_text(), R"(["Qwen3_5MoeForCausalLM"])");
+    EXPECT_EQ(config.at("num_experts_per_tok"), Json(2));
+    EXPECT_EQ(config.at("shared_expert_intermediate_size"), Json(5));
+    EXPECT_EQ(config.find("intermediate_size"), nullptr);
+  }
+}
+
+// Blocks of a stack go into an artifact as they are.
+TEST(GgufQwen35Moe, QuantisedStacksKeepTheirBlocks) {
+  GgufBuilder file = tiny_qwen35moe();
+  file.u32("qwen35moe.expert_feed_forward_length", 32);
+  for (const char* role : {"gate", "up"})
+    f32_tensor(file, std::string("blk.0.ffn_") + role + "_exps.weight", {kExperts, 32, 8});
+  GgufBytes blocks;
+  for (uint64_t row = 0; row < kExperts * 8; ++row) {
+    blocks.number<uint16_t>(0x3C00);  // 1
+    for (uint64_t i = 0; i < 32; ++i) blocks.number(static_cast<int8_t>(row + i));
+  }
+  file.tensor("blk.0.ffn_down_exps.weight", {kExperts, 8, 32}, kQ8_0, blocks.all());
+  Opened model(file);
+  const std::string down = "text/layers/0/moe/experts/2/down";
+  const auto matrix = model.source().matrix(down, {8, 32});
+  ASSERT_EQ(matrix.segments.size(), 1u);
+  EXPECT_EQ(matrix.segments[0].format, codec::FormatId::kGgufQ8_0);
+  expect_row(model, down, 8, 32, 5, 2 * 8 + 5);
+}
+
+TEST(GgufQwen3Moe, ExpertsComeOutOfTheirStacks) {
+  Opened model(tiny_qwen3moe());
+  const std::string expert = "text/layers/0/moe/experts/3/";
+  expect_row(model, expert + "gate", kExpertWidth, 8, 0, 1000 + 3 * 6 * 8);
+  expect_row(model, expert + "up", kExpertWidth, 8, 5, 2000 + (3 * 6 + 5) * 8);
+  expect_row(model, expert + "down", 8, kExpertWidth, 1, 3000 + (3 * 8 + 1) * 6);
+  // No row moved, and norms are as stored.
+  expect_row(model, "text/layers/0/attention/query", 8, 8, 1, 8);
+  EXPECT_EQ(model.values("text/layers/0/attention/query_norm", 4)[1], 22);
+  const Json config = model.source().config("text");
+  EXPECT_EQ(config.at("norm_topk_prob"), Json(true));
+  EXPECT_EQ(config.at("mlp_layer_types").to_text(), R"(["sparse"])");
+}
+
 TEST(GgufGemma3, EveryNormLosesTheOneThatWasAdded) {
   Opened model(tiny_gemma3());
   const std::string l = "text/layers/1/";
@@ -157,7 +233,7 @@ void expect_refused(const GgufBuilder& file, Code code, const std::vector<std::s
 
 TEST(GgufRefused, WhatIsUnknownMissingOrLeftOverIsNamed) {
   expect_refused(tiny_llama().text("general.architecture", "mamba"), Code::kSupport,
-                 {"'mamba'", "llama, qwen2, qwen3, qwen35, gemma3"});
+                 {"'mamba'", "llama, qwen2, qwen3, qwen3moe, qwen35, qwen35moe, gemma3"});
   expect_refused(tiny_llama().u32("llama.expert_count", 8), Code::kBinding,
                  {"unknown key 'llama.expert_count'"});
   expect_refused(tiny_llama().remove("llama.block_count"), Code::kDirectory,
@@ -172,6 +248,14 @@ TEST(GgufRefused, WhatIsUnknownMissingOrLeftOverIsNamed) {
                  {"longrope"});
   expect_refused(tiny_llama().u32("split.count", 3), Code::kFileset,
                  {"split.count", "NAME-00001-of-00003.gguf"});
+  expect_refused(tiny_qwen35moe().u32("qwen35moe.expert_count", 3), Code::kBinding,
+                 {"'blk.0.ffn_gate_inp.weight' has shape [4, 8]", "[3, 8]"});
+  expect_refused(tiny_qwen35moe().u32("qwen35moe.expert_used_count", 5), Code::kBinding,
+                 {"num_experts_per_tok is 5", "4 experts"});
+  expect_refused(tiny_qwen35moe().remove("qwen35moe.expert_feed_forward_length"), Code::kDirectory,
+                 {"'qwen35moe.expert_feed_forward_length' is missing"});
+  expect_refused(tiny_qwen35moe().remove_tensor("blk.0.ffn_up_exps.weight"), Code::kBinding,
+                 {"'blk.0.ffn_up_exps.weight' is missing", "[4, 6, 8]"});
   expect_refused(tiny_gemma3().f32("gemma3.final_logit_softcapping", 30), Code::kSupport,
                  {"final_logit_softcapping", "30"});
   expect_refused(tiny_gemma3().flags("gemma3.attention.sliding_window_pattern", {true}),
@@ -241,7 +325,8 @@ TEST(GgufRope, DivisorsOfOneMeanNothingAndThoseOfAnotherRuleAreRefused) {
 
 TEST(GgufHostile, AnyByteOfTheHeaderChangedIsRefusedOrRead) {
   const TemporaryFolder folder;
-  for (const GgufBuilder& builder : {tiny_llama(), tiny_gemma3(), tiny_qwen35(), wide_qwen35()}) {
+  for (const GgufBuilder& builder : {tiny_llama(), tiny_gemma3(), tiny_qwen35(), wide_qwen35(),
+                                     tiny_qwen35moe(), tiny_qwen3moe()}) {
     const std::string whole = builder.bytes();
     for (size_t i = 24; i < builder.header().size(); i += 3) {
       std::string changed = whole;

@@ -221,31 +221,6 @@ void add_linear_attention(ComponentBuilder& build, const Sizes& s, const std::st
   build.packing_group(b + "gdn/", {"a_projection", "b_projection"});
 }
 
-// Experts are stacked, gate rows before up rows, or each has tensors of its own.
-void add_experts(ComponentBuilder& build, const TensorPool& tensors, const Sizes& s,
-                 const std::string& b, const std::string& hf) {
-  const uint64_t n = s.counts.experts, width = s.expert_width;
-  const std::string stacked = hf + "gate_up_proj", input = b + "ffn_input";
-  const bool is_stacked = tensors.has(stacked);
-  const codec::Shape in = {n, checked_mul(2, width, "expert rows"), s.hidden},
-                     out = {n, s.hidden, width};
-  for (uint64_t e = 0; e < n; ++e) {
-    const std::string expert = fmt::format("{}moe/experts/{}/", b, e);
-    const std::string own = fmt::format("{}{}.", hf, e), product = expert + "product";
-    if (!is_stacked) {
-      build.projection(expert + "gate", input, own + "gate_proj.weight", width, s.hidden);
-      build.projection(expert + "up", input, own + "up_proj.weight", width, s.hidden);
-      build.projection(expert + "down", product, own + "down_proj.weight", s.hidden, width);
-      continue;
-    }
-    const uint64_t row = e * in[1];
-    build.row_projection(expert + "gate", input, stacked, in, {{row, row + width}});
-    build.row_projection(expert + "up", input, stacked, in, {{row + width, row + 2 * width}});
-    build.row_projection(expert + "down", product, hf + "down_proj", out,
-                         {{e * s.hidden, (e + 1) * s.hidden}});
-  }
-}
-
 void add_feed_forward(ComponentBuilder& build, TensorPool& tensors, ImportedComponent& component,
                       const Sizes& s, const std::string& b, const std::string& hf) {
   const uint64_t experts = s.counts.experts;
@@ -255,7 +230,7 @@ void add_feed_forward(ComponentBuilder& build, TensorPool& tensors, ImportedComp
   add_router(build, b, mlp + "gate.weight", experts, s.hidden);
   build.projection(b + "moe/shared_score", input, mlp + "shared_expert_gate.weight", 1, s.hidden)
       .kind = ParameterKind::kFineProjection;
-  add_experts(build, tensors, s, b, mlp + "experts.");
+  add_experts(build, tensors, b, mlp + "experts.", experts, s.expert_width, s.hidden);
   for (const char* which : {"gate", "up"})
     build.projection(b + "moe/shared/" + which, input,
                      fmt::format("{}{}_proj.weight", shared, which), s.shared_width, s.hidden);

@@ -36,20 +36,12 @@ Feed read_feed(ConfigReader& config, uint64_t layers) {
   return feed;
 }
 
-void add_experts(ComponentBuilder& build, ImportedComponent& text, const Feed& feed,
-                 uint64_t hidden, const std::string& b, const std::string& hf) {
+void add_mixture(ComponentBuilder& build, const TensorPool& tensors, ImportedComponent& text,
+                 const Feed& feed, uint64_t hidden, const std::string& b, const std::string& hf) {
   build.plain(b + "post_attention_norm", hf + "post_attention_layernorm.weight", {hidden});
   add_router(build, b, hf + "mlp.gate.weight", feed.counts.experts, hidden);
-  for (uint64_t e = 0; e < feed.counts.experts; ++e) {
-    const std::string expert = fmt::format("{}moe/experts/{}/", b, e);
-    const std::string source = fmt::format("{}mlp.experts.{}.", hf, e);
-    build.projection(expert + "gate", b + "ffn_input", source + "gate_proj.weight",
-                     feed.expert_width, hidden);
-    build.projection(expert + "up", b + "ffn_input", source + "up_proj.weight", feed.expert_width,
-                     hidden);
-    build.projection(expert + "down", expert + "product", source + "down_proj.weight", hidden,
-                     feed.expert_width);
-  }
+  add_experts(build, tensors, b, hf + "mlp.experts.", feed.counts.experts, feed.expert_width,
+              hidden);
   add_expert_groups(text, b, feed.counts.experts);
 }
 
@@ -99,7 +91,7 @@ void import_qwen3_moe(std::string_view, const Json& json, const std::string& whe
     add_attention_inputs(build, s, b, hf, {.head_norms = true});
     add_attention_output(build, s, b, hf);
     if (feed.sparse[i])
-      add_experts(build, text, feed, s.hidden, b, hf);
+      add_mixture(build, tensors, text, feed, s.hidden, b, hf);
     else
       build.norm_and_mlp(b, hf, s.hidden, feed.intermediate);
   }
