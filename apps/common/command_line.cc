@@ -131,6 +131,22 @@ void print_version(const Program& program) {
              machine ? isa_name(*machine) : "none");
 }
 
+// Arguments and outputs are paths or names, and no output goes to standard output.
+void check_paths(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    const bool is_output = option->check_lname("output");
+    if (!option->get_positional() && !is_output) continue;
+    const std::string name = option->get_positional() ? option->get_name(true) : "--output";
+    for (const std::string& value : option->results()) {
+      if (value.empty()) throw Error(Code::kUsage, "{} is empty, a name expected", name);
+      if (is_output && value == "-")
+        throw Error(Code::kUsage,
+                    "--output is '-', a file expected: nothing is written to standard output")
+            .set_hint("write to a file; './-' is one of that name");
+    }
+  }
+}
+
 // nullopt: something was printed and the program is done.
 std::optional<Parsed> parse(const Program& program, CLI::App& app, std::vector<Parsed>& commands,
                             int argc, char** argv) {
@@ -155,7 +171,10 @@ std::optional<Parsed> parse(const Program& program, CLI::App& app, std::vector<P
     throw error;
   }
   for (Parsed& parsed : commands)
-    if (parsed.command->parsed()) return std::move(parsed);
+    if (parsed.command->parsed()) {
+      check_paths(*parsed.command);
+      return std::move(parsed);
+    }
   std::string known;
   for (const Command& command : program.commands)
     known += (known.empty() ? "" : ", ") + std::string(command.name);

@@ -134,9 +134,8 @@ std::vector<std::pair<std::string, std::filesystem::path>> parse_sources(
   return out;
 }
 
-// Strings that an artifact could not hold, or that name no file.
+// Strings that an artifact could not hold.
 void check_texts(const Flags& flags) {
-  if (flags.output.empty()) throw Error(Code::kUsage, "--output is empty, expected a file name");
   if (frontend::tokenizer::valid_utf8_prefix(flags.name) != flags.name.size())
     throw Error(Code::kUsage, "--name is {}, expected UTF-8", quote(flags.name));
 }
@@ -206,7 +205,7 @@ void declare_flags(CLI::App& app, Flags& all) {
       ->type_name("SIZE");
   app.add_option("--artifact-id", flags->artifact_id, "32 hex digits (random)")->type_name("HEX");
   app.add_option("--threads", flags->threads, "workers (cores of this process)")
-      ->check(CLI::Range(1, 1024))
+      ->check(CLI::Range(1, 1024).description(""))
       ->type_name("N");
   app.add_flag("--force", flags->force, "replace an existing artifact");
   app.add_flag("--dry-run", flags->dry_run, "plan and report, write nothing");

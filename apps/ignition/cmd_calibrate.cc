@@ -125,7 +125,7 @@ std::function<int()> declare_calibrate(CLI::App& app, const CommonFlags& common)
   app.add_flag("--special", flags->special, "markers such as <|im_end|> match in the text");
   app.add_option("--output", flags->output, "calibration to write")->type_name("FILE")->required();
   app.add_option("--limit", flags->limit, "tokens to read at most (all)")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(uint64_t{1}, UINT64_MAX).description(""))
       ->type_name("N");
   add_run_flags(app, *flags);
   app.footer(kFooter);

@@ -79,7 +79,7 @@ std::function<int()> declare_diff(CLI::App& app, const CommonFlags& common) {
   app.add_option("A", flags->a, "artifact (.ninfer)")->required();
   app.add_option("B", flags->b, "artifact (.ninfer)")->required();
   app.add_option("--threads", flags->threads, "workers (cores of this process)")
-      ->check(CLI::Range(1, 1024))
+      ->check(CLI::Range(1, 1024).description(""))
       ->type_name("N");
   app.footer(kFooter);
   return [flags, &common] { return run(*flags, common); };

@@ -187,16 +187,16 @@ std::function<int()> declare_eval(CLI::App& app, const CommonFlags& common) {
       ->type_name("FILE.json");
   app.add_flag("--special", flags->special, "markers such as <|im_end|> match in the text");
   app.add_option("--context", flags->context, "tokens of a window (4096)")
-      ->check(CLI::Range(2, 1 << 24))
+      ->check(CLI::Range(2, 1 << 24).description(""))
       ->type_name("N");
   app.add_option("--stride", flags->stride, "tokens between windows (2048)")
-      ->check(CLI::Range(1, 1 << 24))
+      ->check(CLI::Range(1, 1 << 24).description(""))
       ->type_name("N");
   app.add_option("--tail", flags->tail, "tokens that a window scores at most (all new)")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(uint64_t{1}, UINT64_MAX).description(""))
       ->type_name("N");
   app.add_option("--limit", flags->limit, "tokens to read at most (all)")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(uint64_t{1}, UINT64_MAX).description(""))
       ->type_name("N");
   app.add_option("--output", flags->output, "folder to write")->type_name("DIR")->required();
   app.add_flag("--exact", flags->exact, "f32 reference arithmetic, f32 keys and values")

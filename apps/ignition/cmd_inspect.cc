@@ -306,7 +306,7 @@ class CheckpointView {
   }
 
   std::string text() const {
-    std::string out = fmt::format("{}  safetensors checkpoint\n", checkpoint_.folder().string());
+    std::string out = fmt::format("{}  safetensors checkpoint\n", flags_.file);
     const Json& config = checkpoint_.config();
     const Json* nested = config.find("text_config");
     out += fmt::format("model       {}\n",
@@ -468,7 +468,8 @@ std::function<int()> declare_inspect(CLI::App& app, const CommonFlags& common) {
   app.add_flag("--objects", flags->objects, "list every stored tensor and resource");
   app.add_flag("--bindings", flags->bindings, "list every parameter and where it lies");
   app.add_flag("--uses", flags->uses, "list every use and its activation policy");
-  app.add_option("--graph", flags->graph, "print the graph and the plan of a role: text.step");
+  app.add_option("--graph", flags->graph, "print the graph and the plan of a role: text.step")
+      ->type_name("ROLE");
   app.footer(kFooter);
   return [flags, &common] { return run(*flags, common); };
 }

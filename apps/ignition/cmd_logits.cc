@@ -25,6 +25,15 @@ struct Flags {
   bool hidden = false, exact = false, force = false;
 };
 
+constexpr const char* kFooter = R"(
+Examples:
+  ignition logits models/nano --tokens 1,298,204 --output logits.safetensors
+  ignition logits nano.ninfer --tokens ids.txt --output taps.safetensors --hidden --exact
+
+The file holds input_ids, and logits [tokens, vocabulary] in fp32.
+
+Exit codes: 0 done, 2 usage, 3 model missing, 4 model invalid, 8 output exists)";
+
 // Ids from a list (comma or white space between them) or from a file that holds one.
 std::vector<int32_t> parse_tokens(const std::string& argument) {
   std::string text = argument;
@@ -92,14 +101,21 @@ int run(const Flags& flags, const CommonFlags& common) {
 
 std::function<int()> declare_logits(CLI::App& app, const CommonFlags& common) {
   auto flags = std::make_shared<Flags>();
-  app.add_option("model", flags->model, "artifact or checkpoint")->required();
-  app.add_option("--tokens", flags->tokens, "token ids, or a file of them")->required();
-  app.add_option("--output", flags->output, "safetensors file to write")->required();
+  app.add_option("MODEL", flags->model, "artifact or checkpoint")->required();
+  app.add_option("--tokens", flags->tokens, "token ids, or a file of them")
+      ->type_name("LIST|FILE")
+      ->required();
+  app.add_option("--output", flags->output, "safetensors file to write")
+      ->type_name("FILE")
+      ->required();
   app.add_flag("--hidden", flags->hidden, "write hidden.K and hidden.final too");
-  app.add_option("--chunk", flags->chunk, "prompt rows per step (512)")->check(CLI::Range(1, 4096));
+  app.add_option("--chunk", flags->chunk, "prompt rows per step (512)")
+      ->check(CLI::Range(1, 4096).description(""))
+      ->type_name("N");
   app.add_flag("--exact", flags->exact, "f32 reference arithmetic, f32 keys and values")
       ->excludes(add_kv_dtype_flag(app, &flags->kv_dtype));
   add_run_flags(app, *flags);
+  app.footer(kFooter);
   return [flags, &common] { return run(*flags, common); };
 }
 

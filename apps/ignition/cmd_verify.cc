@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "artifact/reader.h"
+#include "checkpoint/safetensors.h"
 #include "ignition/commands.h"
 #include "prepare/recipe/verify_deep.h"
 
@@ -29,11 +30,14 @@ Exit codes: 0 valid, 2 usage, 3 file missing, 4 invalid, or a number beyond its 
 std::string deep(const Flags& flags, const CommonFlags& common, Json& result) {
   prepare::DeepReport report;
   {
+    // A tied head is compared with the source as often as it is named.
     uint64_t weights = 0;
     const auto reader = artifact::Reader::open(flags.file);
-    for (const artifact::Object& object : reader.directory().objects)
-      if (object.kind == artifact::Object::Kind::kTensor)
-        weights += codec::element_count(object.shape);
+    for (const auto& [name, binding] : reader.directory().bindings) {
+      for (const artifact::Part& part : binding.parts) weights += part.end - part.begin;
+      if (binding.parts.empty())
+        weights += codec::element_count(reader.directory().find_object(binding.object)->shape);
+    }
     Progress progress("compare", weights, "weights", common.progress);
     report = prepare::verify_deep(flags.file, flags.source, thread_count(flags.threads),
                                   [&](uint64_t n) {
@@ -66,6 +70,7 @@ int run(const Flags& flags, const CommonFlags& common) {
   if (flags.deep != !flags.source.empty() || (flags.deep && flags.quick))
     throw Error(Code::kUsage, "--deep compares with --source SOURCE, and not with --quick");
   const auto reader = artifact::Reader::open(flags.file);
+  if (flags.deep) checkpoint::Checkpoint::open(flags.source);  // refused before the long work
   const artifact::Directory& directory = reader.directory();
   uint64_t bytes = 0;
   for (const artifact::Object& object : directory.objects) bytes += object.bytes;
@@ -101,7 +106,7 @@ std::function<int()> declare_verify(CLI::App& app, const CommonFlags& common) {
   app.add_option("--source", flags->source, "checkpoint or GGUF file it was built from")
       ->type_name("SOURCE");
   app.add_option("--threads", flags->threads, "workers (cores of this process)")
-      ->check(CLI::Range(1, 1024))
+      ->check(CLI::Range(1, 1024).description(""))
       ->type_name("N");
   app.footer(kFooter);
   return [flags, &common] { return run(*flags, common); };

@@ -8,6 +8,7 @@
 #include "base/hash/sha256.h"
 #include "base/json/json.h"
 #include "frontend/tokenizer/tokenizer.h"
+#include "frontend/tokenizer/unicode.h"
 
 namespace flare::app {
 namespace {
@@ -30,6 +31,14 @@ frontend::Tokenizer tokenizer_of(const package::FrontendBlock& block, const std:
               model);
 }
 
+std::string read_text(const std::string& path) {
+  std::string text = read_text_file(path, kMostText);
+  const size_t valid = frontend::tokenizer::valid_utf8_prefix(text);
+  if (valid != text.size())
+    throw Error(Code::kInvalid, "{}: byte {} is no UTF-8, a text expected", path, valid);
+  return text;
+}
+
 }  // namespace
 
 std::vector<Document> read_documents(const package::FrontendBlock& frontend,
@@ -43,7 +52,7 @@ std::vector<Document> read_documents(const package::FrontendBlock& frontend,
     if (!tokenizer) tokenizer.emplace(tokenizer_of(frontend, model));
     return tokenizer->encode(text, {.add_special_tokens = true, .parse_special = special});
   };
-  if (!text_file.empty()) return {{text_file, encode(read_text_file(text_file, kMostText))}};
+  if (!text_file.empty()) return {{text_file, encode(read_text(text_file))}};
   std::vector<Document> documents;
   const Json corpus = parse_large_json(read_text_file(corpus_file, kMostText), corpus_file);
   for (const Json& item : corpus.as_array(corpus_file)) {

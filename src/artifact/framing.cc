@@ -40,8 +40,11 @@ ArtifactId id_in(const std::array<std::byte, kHeaderBytes>& header) {
     throw Error(Code::kFraming, "{}: magic of an artifact of version {}, version 3 expected", name,
                 static_cast<int>(magic.back()))
         .set_hint("`ignition convert OLD.ninfer --output NEW.ninfer` brings it to version 3");
-  throw Error(Code::kFraming, "{}: magic {}, that of a .ninfer artifact of version 3 ({}) expected",
+  Error error(Code::kFraming, "{}: magic {}, that of a .ninfer artifact of version 3 ({}) expected",
               name, to_hex(as_bytes(magic)), to_hex(as_bytes(kEntryMagic)));
+  if (magic.starts_with("GGUF"))
+    error.set_hint("this is a GGUF file: `ignition build` makes an artifact of it");
+  throw error;
 }
 
 }  // namespace

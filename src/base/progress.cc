@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 
 namespace flare {
 namespace {
@@ -42,7 +43,11 @@ Progress::Progress(std::string phase, uint64_t total, std::string unit, Progress
     mode_ = ::isatty(STDERR_FILENO) ? ProgressMode::kBar : ProgressMode::kPlain;
 }
 
-Progress::~Progress() { finish(); }
+// A failure before anything was done needs no line of its own.
+Progress::~Progress() {
+  if (done_ == 0 && std::uncaught_exceptions() > 0) finished_ = true;
+  finish();
+}
 
 void Progress::advance(uint64_t amount) {
   done_ += amount;

@@ -103,10 +103,20 @@ class Recipes(Case):
         for rules, text in (('\n["nothing/*"]\nformat = "q4"\n', "rules.toml:3"),
                             ('["*"]\nformat = "q4"\nspeed = "high"\n', "rules.toml:3"),
                             ('["*"]\nformat = \n', "rules.toml:2"),
-                            ('["*"]\nsource = "other"\n', "other")):
+                            ('["*"]\nsource = "other"\n', "rules.toml:2: 'text/token_embedding' comes from"),
+                            ('["*"]\nformat = ""\n', "rules.toml:2: format is empty"),
+                            ('["text/layers/0/mlp/*"]\ngroup = ["gate", "gate"]\n',
+                             "rules.toml:2: group names 'gate' twice"),
+                            ('["*/mlp/up"]\nformat = "int32"\n', "rules.toml:2: parameter 'text/layers/0/mlp/up'"),
+                            ('["*/mlp/up"]\nformat = "gguf_q2_k"\n', "rules.toml:2: parameter"),
+                            ('["*/mlp/up"]\nencoder = "import_encoded"\nformat = "q4"\n',
+                             "rules.toml:2: parameter"),
+                            ('["*/mlp/up"]\nshare = "nothing"\n', "rules.toml:2: 'text/layers/0/mlp/up' shares"),
+                            ('["*/mlp/up"]\nshare = "gate"\n', "rules.toml:2: 'text/layers/0/mlp/up' shares")):
             self.refused(2, "build", NANO, *out, "--override", self.rules(rules), text=text)
         self.refused(3, "build", NANO, *out, "--override", self.path("none.toml"), text="none.toml")
         self.refused(2, "build", NANO, *out, "--source", "other", text="NAME=PATH")
+        self.refused(2, "build", NANO, *out, "--source", f"other={NANO}", text="source 'other' is given and no rule")
         self.refused(3, "build", NANO, *out, "--source", f"other={self.path('none')}", text="none")
         self.refused(2, "build", NANO, *out, "--recipe", "qwen3_6_35b_a3b", text="Qwen3_5MoeForCausalLM")
 
@@ -297,6 +307,40 @@ class Quantize(Case):
         self.refused(2, "quantize", first, "--output", out, "--recipe", "qwen3_6_35b_a3b", text="Moe")
 
 
+class Names(Case):
+    def test_empty_ones_and_standard_output_are_refused(self):
+        made = self.build("a.ninfer")
+        for words in (("build", NANO), ("quantize", made), ("reshard", made), ("convert", made),
+                      ("extract", made, "weight/000001"), ("logits", made, "--tokens", "1"),
+                      ("calibrate", made, "--text", NANO / "config.json"),
+                      ("eval", "perplexity", made, "--text", NANO / "config.json"), ("bench", made)):
+            self.refused(2, *words, "--output", "", text="--output is empty")
+            self.refused(2, *words, "--output", "-", text="--output is '-'")
+        for command in ("inspect", "verify"):
+            self.refused(2, command, "", text="FILE is empty")
+        words = ("calibrate", made, "--output", self.path("x"), "--text")
+        self.refused(4, *words, NANO / "model.safetensors", text="is no UTF-8, a text expected")
+        self.refused(2, *words, NANO / "config.json", "--limit", 0, text="--limit: Value 0 not in range 1 to")
+        self.refused(2, "extract", made, "", "--output", self.path("x"), text="OBJECT is empty")
+        self.refused(2, "diff", made, "", text="B is empty")
+
+    def test_what_is_not_for_a_command_is_told_what_it_is(self):
+        made = self.build("a.ninfer")
+        gguf = self.path("m.gguf")
+        gguf.write_bytes(b"GGUF" + bytes(60))
+        for command in ("verify", "quantize", "reshard"):
+            out = () if command == "verify" else ("--output", self.path("x"))
+            self.refused(4, command, gguf, *out, text="`ignition build`")
+        self.refused(4, "convert", gguf, "--output", self.path("x"), text="begins with 'GGUF")
+        self.refused(4, "convert", made, "--output", self.path("x"), text="of version 3, 1 or 2 expected")
+        self.refused(4, "convert", gguf, "--output", self.path("x"), text="error")
+        # No line of progress before work that never began.
+        for words in (("convert", gguf, "--output", self.path("x")), ("reshard", made, "--output", made)):
+            self.assertTrue(ignition(*words, "--progress", "plain").stderr.startswith("error: "), words)
+        single = ignition("inspect", NANO / "model.safetensors").stdout
+        self.assertTrue(single.startswith(f"{NANO / 'model.safetensors'}  safetensors"), single[:200])
+
+
 class Deep(Case):
     def test_every_recipe_keeps_its_bound(self):
         for recipe in ("direct", "keep", "q4", "q5", "q6", "q8", "fp8", "nvfp4", "default"):
@@ -322,8 +366,17 @@ class Deep(Case):
         self.refused(2, "verify", made, "--deep", text="--source")
         self.refused(2, "verify", made, "--source", NANO, text="--deep")
         self.refused(3, "verify", made, "--deep", "--source", self.path("none"), text="none")
+        done = ignition("verify", made, "--deep", "--source", made, "--progress", "plain")
+        self.assertEqual((done.returncode, done.stderr[:7]), (4, "error: "), "refused before anything is read")
         if VISION.exists():
-            self.refused(4, "verify", made, "--deep", "--source", VISION, text="config")
+            self.refused(4, "verify", made, "--deep", "--source", VISION, text="'hidden_size' in the config")
+
+    def test_progress_ends_where_it_should(self):
+        made = self.build("a.ninfer", "--recipe", "q4")
+        line = [l for l in ignition("verify", made, "--deep", "--source", NANO, "--progress", "plain").stderr.split("\n")
+                if l.startswith("compare")][-1]
+        done, total = line.split()[1].split("/")
+        self.assertEqual(done, total)
 
 
 class FullDisk(Case):

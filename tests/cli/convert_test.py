@@ -116,7 +116,7 @@ class Convert(unittest.TestCase):
             self.old.write_bytes(whole[:cut])
             self.refused(4, "--source", GOLDEN, text="old.ninfer")
         self.old.write_bytes(whole[:7] + b"\3" + whole[8:])
-        self.refused(4, "--source", GOLDEN, text="version 1 or 2")
+        self.refused(4, "--source", GOLDEN, text="of version 3, 1 or 2 expected")
         self.old.write_bytes(whole)
         self.new.write_bytes(b"mine")
         done = ignition("convert", self.old, "--output", self.new, "--source", GOLDEN)

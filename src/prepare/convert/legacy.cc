@@ -130,12 +130,27 @@ artifact::Object read_record(const Json& value, uint64_t version, const std::str
   return object;
 }
 
+// Why a file is not converted.
+Error not_old(const File& file) {
+  std::array<std::byte, 8> word{};
+  file.read_at(0, std::span(word).first(std::min<uint64_t>(word.size(), file.size())));
+  const std::string name = file.path().string();
+  if (file.size() < kOldHeaderBytes)
+    return {Code::kFraming, "{}: {} bytes long, an artifact of version 1 or 2 expected", name,
+            file.size()};
+  if (!as_text(word).starts_with(kMagic))
+    return {Code::kFraming, "{}: begins with {}, an artifact of version 1 or 2 expected", name,
+            quote(as_text(word))};
+  Error error(Code::kSupport, "{}: an artifact of version {}, 1 or 2 expected", name,
+              std::to_integer<int>(word[7]));
+  return error.set_hint("other versions are not converted; `ignition inspect` shows version 3");
+}
+
 OldFile read_old(const File& file) {
   const std::string name = file.path().string();
   OldFile old;
   old.version = legacy_version(file.path());
-  if (old.version == 0)
-    throw Error(Code::kFraming, "{}: no artifact of version 1 or 2, those are converted", name);
+  if (old.version == 0) throw not_old(file);
   std::array<std::byte, 8> word;
   file.read_at(8, word);
   const uint64_t json_bytes = load_le<uint64_t>(word.data());

@@ -51,6 +51,7 @@ class Planner {
     for (const ImportedComponent* component : components_) decide(*component);
     chooser_.finish();
     check_shares();
+    check_sources();
     for (const Rule* rule : chooser_.groups()) place_explicit_groups(*rule);
     for (const ImportedComponent* component : components_)
       for (const auto& group : component->packing) place_packing_group(group);
@@ -88,14 +89,20 @@ class Planner {
       if (!made.share.empty() || copies_words(data_of(parameter), format)) continue;
       if (format.encode == nullptr)
         throw Error(Code::kUsage,
-                    "parameter '{}' is not {} in the source, and that format is never encoded "
+                    "{}: parameter '{}' is not {} in the source, and that format is never encoded "
                     "from numbers; expected a format that is, or a source that holds it",
-                    parameter.name, format.name);
-      if (made.imported)
+                    made.format_place, parameter.name, format.name);
+      if (format.id == codec::FormatId::kInt32)
         throw Error(Code::kUsage,
-                    "parameter '{}' is not {} in the source, import_encoded copies nothing else; "
-                    "expected a source that holds it, or a format that is encoded from numbers",
-                    parameter.name, format.name);
+                    "{}: parameter '{}' holds real numbers, which int32 does not; expected another "
+                    "format",
+                    made.format_place, parameter.name);
+      if (made.imported)
+        throw Error(
+            Code::kUsage,
+            "{}: parameter '{}' is not {} in the source, import_encoded copies nothing "
+            "else; expected a source that holds it, or a format that is encoded from numbers",
+            made.format_place, parameter.name, format.name);
     }
   }
 
@@ -109,8 +116,8 @@ class Planner {
     if (name.empty()) return parameter;
     const auto source = sources_.find(name);
     if (source == sources_.end())
-      throw Error(Code::kUsage, "a rule takes '{}' from source {}, which is not given",
-                  parameter.name, quote(name))
+      throw Error(Code::kUsage, "{}: '{}' comes from source {}, which is not given",
+                  decision(parameter).source_place, parameter.name, quote(name))
           .set_hint(fmt::format("add --source {}=PATH", name));
     for (const ImportedComponent& component : source->second->components)
       if (const ImportedParameter* found = component.find(parameter.name)) {
@@ -130,15 +137,23 @@ class Planner {
       const ImportedParameter& parameter = *by_name_.at(name);
       const auto owner = by_name_.find(made.share);
       if (owner == by_name_.end() || owner->second == &parameter)
-        throw Error(Code::kUsage, "'{}' shares the object of {}, which is no other parameter", name,
-                    quote(made.share));
+        throw Error(Code::kUsage, "{}: '{}' shares the object of {}, which is no other parameter",
+                    made.share_place, name, quote(made.share));
       if (!decision(*owner->second).share.empty())
-        throw Error(Code::kUsage, "'{}' shares the object of '{}', which has none of its own", name,
-                    made.share);
+        throw Error(Code::kUsage, "{}: '{}' shares the object of '{}', which has none of its own",
+                    made.share_place, name, made.share);
       if (parameter.tied_to != made.share && !same_data(parameter, *owner->second))
-        throw Error(Code::kUsage, "'{}' shares the object of '{}', which is other data", name,
-                    made.share);
+        throw Error(Code::kUsage, "{}: '{}' shares the object of '{}', which is other data",
+                    made.share_place, name, made.share);
     }
+  }
+
+  void check_sources() const {
+    for (const auto& [name, model] : sources_)
+      if (std::ranges::none_of(decisions_, [&](const auto& d) { return d.second.source == name; }))
+        throw Error(Code::kUsage, "source {} is given and no rule takes a parameter from it",
+                    quote(name))
+            .set_hint(fmt::format("add a rule with source = \"{}\" to --override", name));
   }
 
   // A quantised parameter of another rank is stored as [product of leading dimensions, last].

@@ -56,6 +56,7 @@ bool makes(std::string_view encoder, const codec::Format& format) {
 struct Chooser::Merged {
   Rule rule;  // every member as the last rule that set it said
   const Rule* group = nullptr;
+  std::string format_place, source_place, share_place;  // as those of Decision
 };
 
 Chooser::Chooser(const Recipe& recipe, std::vector<Rule> overrides)
@@ -63,21 +64,22 @@ Chooser::Chooser(const Recipe& recipe, std::vector<Rule> overrides)
 
 Chooser::Merged Chooser::merge(const ImportedParameter& parameter) {
   Merged out;
+  out.format_place = "recipe " + recipe_.name;
   Rule& all = out.rule;
   const auto apply = [&](const Rule& rule) {
+    const std::string place = rule.where.empty() ? "recipe " + recipe_.name : rule.where;
+    if (rule.format || !rule.encoder.empty()) out.format_place = place;
+    if (!rule.source.empty()) out.source_place = place;
+    if (!rule.share.empty()) out.share_place = place;
     if (rule.format) {
       all.format = rule.format;
       all.otherwise = rule.otherwise;
       all.policy.reset();
       all.encoder.clear();
-      all.where = rule.where;
     }
     if (rule.otherwise) all.otherwise = rule.otherwise;
     if (rule.policy) all.policy = rule.policy;
-    if (!rule.encoder.empty()) {
-      all.encoder = rule.encoder;
-      all.where = rule.where;
-    }
+    if (!rule.encoder.empty()) all.encoder = rule.encoder;
     if (!rule.source.empty()) all.source = rule.source;
     if (rule.separate) all.separate = rule.separate;
     if (!rule.share.empty()) all.share = full_name(rule.share, parameter.name);
@@ -98,7 +100,10 @@ Decision Chooser::resolve(const ImportedParameter& parameter, const Merged& merg
   Decision out{.source = rule.source,
                .share = rule.share,
                .separate = rule.separate.value_or(false),
-               .group = merged.group};
+               .group = merged.group,
+               .format_place = merged.format_place,
+               .source_place = merged.source_place,
+               .share_place = merged.share_place};
   const auto id_of = [&](const FormatName& name) {
     if (name.kind == FormatName::Kind::kStored) return stored_format(parameter);
     if (name.kind == FormatName::Kind::kFormat) return name.id;
@@ -119,8 +124,7 @@ Decision Chooser::resolve(const ImportedParameter& parameter, const Merged& merg
   const codec::Format& format = codec::format(id);
   if (!rule.encoder.empty() && !makes(rule.encoder, format))
     throw Error(Code::kUsage, "{}: encoder {} does not make {}, the format of '{}'",
-                rule.where.empty() ? "recipe " + recipe_.name : rule.where, rule.encoder,
-                format.name, parameter.name);
+                merged.format_place, rule.encoder, format.name, parameter.name);
   out.imported = rule.encoder == kImported;
   out.choice.encoder = rule.encoder.empty() ? recipe_.encoder : Encoder::kAbsmax;
   if (rule.encoder == "search" || (rule.encoder == encoder_name(format, Encoder::kSearch) &&

@@ -46,6 +46,8 @@ struct Decision {
   bool imported = false;        // the source must hold the format's words
   bool stored = false;          // the format is the source's own
   const Rule* group = nullptr;  // the rule that forms its explicit group
+  // What said so, "FILE:LINE" or "recipe NAME", for messages.
+  std::string format_place, source_place, share_place;
 };
 
 // Rules of recipe and user, applied in this order to the parameters of a model. `recipe` must

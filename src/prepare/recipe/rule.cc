@@ -43,8 +43,9 @@ std::string joined(const std::vector<std::string>& items) {
 // The only value of a key that takes one.
 const std::string& single(std::string_view key, const std::vector<std::string>& values,
                           std::string_view where) {
-  if (values.size() != 1 || values[0].empty())
+  if (values.size() != 1)
     throw Error(Code::kUsage, "{}: {} has {} values, one text expected", where, key, values.size());
+  if (values[0].empty()) throw Error(Code::kUsage, "{}: {} is empty, a text expected", where, key);
   return values[0];
 }
 
@@ -153,6 +154,11 @@ void set_rule_member(Rule& rule, std::string_view key, const std::vector<std::st
     if (values.size() < 2)
       throw Error(Code::kUsage, "{}: group has {} names, at least two expected", where,
                   values.size());
+    for (size_t i = 0; i < values.size(); ++i)
+      if (std::find(values.begin(), values.begin() + static_cast<ptrdiff_t>(i), values[i]) !=
+          values.begin() + static_cast<ptrdiff_t>(i))
+        throw Error(Code::kUsage, "{}: group names {} twice, each name once expected", where,
+                    quote(values[i]));
     rule.group = values;
     return;
   }

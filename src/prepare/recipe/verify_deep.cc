@@ -205,10 +205,18 @@ class DeepVerifier {
   std::string where() const { return artifact_.path().string(); }
 
   void check_config(const ImportedComponent& component) {
-    const Json& stored = artifact_.config(component.id);
-    if (stored != component.config)
-      throw Error(Code::kBinding, "{}: config of component {} is {}, the source's is {}", where(),
-                  component.id, quote(stored.to_text()), quote(component.config.to_text()));
+    const Json &stored = artifact_.config(component.id), &wanted = component.config;
+    if (stored == wanted) return;
+    const auto text = [](const Json* member) {
+      return member == nullptr ? "missing" : quote(member->to_text());
+    };
+    for (const Json* side : {&wanted, &stored})
+      for (const auto& [key, ignored] : side->as_object()) {
+        const Json *ours = stored.find(key), *theirs = wanted.find(key);
+        if (ours == nullptr || theirs == nullptr || *ours != *theirs)
+          throw Error(Code::kBinding, "{}: '{}' in the config of component {} is {}, {} in {}",
+                      where(), key, component.id, text(ours), text(theirs), source_path_.string());
+      }
   }
 
   bool was_searched() const {
