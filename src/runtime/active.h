@@ -45,6 +45,7 @@ struct Active {
   Clock::time_point submitted, admitted, first_token, last_token;
   bool told_prompt = false;
   uint32_t told_progress = 0;  // tokens of the prompt
+  bool reading = false;        // rows of its prompt are in the piece that is being computed
   bool finished = false;
 
   bool was_admitted() const { return admitted != Clock::time_point{}; }

@@ -2,6 +2,7 @@
 #include "runtime/engine.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -52,6 +53,22 @@ void check_prompt(const std::vector<int32_t>& prompt, bool answers, uint32_t max
       throw Error(Code::kInvalid, "prompt: token id {} is outside 0..{}", id, vocab_size - 1);
 }
 }  // namespace
+
+// A row of logits in a step, and what it is for.
+struct Engine::LogitsRow {
+  Active* a;
+  uint32_t next;  // place in a->tokens of the token behind the row
+  bool draws;     // it; else it is known, and its log-probability wanted
+};
+
+// Rows that are computed together, and whose they are.
+struct Engine::Batch {
+  std::vector<Active*> members;
+  std::vector<StepEntry> entries;
+  std::vector<LogitsRow> logits;
+  uint32_t prompt_rows = 0, decode_rows = 0;
+  uint64_t new_prompt_tokens = 0, replayed_tokens = 0;
+};
 
 Engine::Engine(package::PreparedModel model, const EngineOptions& options)
     : model_(std::move(model)),
@@ -253,6 +270,11 @@ void Engine::loop() {
       fail_all(e.what());
     }
   }
+  try {
+    if (reading_) finish_reading();  // what is kept of it must be whole
+  } catch (const std::exception& e) {
+    fail_all(e.what());
+  }
   end_all(FinishReason::kCancelled);
   if (prefixes_) prefixes_->close();
 }
@@ -291,6 +313,7 @@ std::optional<FinishReason> Engine::ended(const Active& a, Clock::time_point now
 void Engine::drop_ended() {
   const Clock::time_point now = Clock::now();
   const auto gone = [&](Active& a) {
+    if (a.reading) return false;  // when the piece has ended
     const auto reason = ended(a, now);
     if (reason) finish(a, *reason);
     return reason.has_value();
@@ -316,70 +339,118 @@ std::span<uint32_t> Engine::mask_of(Active& a) {
   return a.request.constraint->fill_mask(a.mask) ? std::span(a.mask) : std::span<uint32_t>();
 }
 
-// A row of logits in a step, and what it is for.
-struct Engine::LogitsRow {
-  Active* a;
-  uint32_t next;  // place in a->tokens of the token behind the row
-  bool draws;     // it; else it is known, and its log-probability wanted
-};
+// Of the rows planned for each active request those of answers, and of prompts that lack one row
+// alone, or those of other prompts, or both.
+Engine::Batch Engine::gather(const std::vector<uint32_t>& rows, bool answers, bool prompts) {
+  Batch batch;
+  for (size_t i = 0; i < active_.size(); ++i) {
+    Active& a = *active_[i];
+    if (rows[i] == 0 || !(wanted_rows(a) == 1 ? answers : prompts)) continue;
+    const uint32_t computed = a.memory->computed(), end = computed + rows[i];
+    const bool draws = end == a.tokens.size() && a.max_tokens > 0;
+    const bool every = computed < a.n_prompt && a.wants_prompt_logprobs();
+    batch.members.push_back(&a);
+    batch.entries.push_back(
+        {&*a.memory, std::span(a.tokens).subspan(computed, rows[i]), draws || every, every});
+    for (uint32_t next = computed + 1; every && next < end; ++next)
+      batch.logits.push_back({&a, next, false});
+    if (draws || every) batch.logits.push_back({&a, end, draws});
+    (computed >= a.n_prompt && rows[i] == 1 ? batch.decode_rows : batch.prompt_rows) += rows[i];
+    const uint32_t fresh = std::max(computed, a.computed_once);
+    batch.replayed_tokens += std::min(fresh, end) - computed;
+    batch.new_prompt_tokens += std::min(std::max(fresh, a.n_prompt), end) - std::min(fresh, end);
+    a.computed_once = std::max(a.computed_once, end);
+  }
+  return batch;
+}
 
+// Prompts beside answers are read in pieces, a part of one between two steps of answers.
 void Engine::run_step() {
   if (options_.before_step) options_.before_step();
   fork_choices();
   const auto planned = plan_rows();
   lacks_pages_ = !planned.has_value();
   if (lacks_pages_) return;
-  const std::vector<uint32_t>& rows = *planned;
-  std::vector<StepEntry> entries;
-  std::vector<LogitsRow> logits;
-  uint32_t prompt_rows = 0, decode_rows = 0;
-  uint64_t new_prompt_tokens = 0, replayed_tokens = 0;
-  for (size_t i = 0; i < active_.size(); ++i) {
-    if (rows[i] == 0) continue;
-    Active& a = *active_[i];
-    const uint32_t computed = a.memory->computed(), end = computed + rows[i];
-    const bool draws = end == a.tokens.size() && a.max_tokens > 0;
-    const bool every = computed < a.n_prompt && a.wants_prompt_logprobs();
-    entries.push_back(
-        {&*a.memory, std::span(a.tokens).subspan(computed, rows[i]), draws || every, every});
-    for (uint32_t next = computed + 1; every && next < end; ++next)
-      logits.push_back({&a, next, false});
-    if (draws || every) logits.push_back({&a, end, draws});
-    (computed >= a.n_prompt && rows[i] == 1 ? decode_rows : prompt_rows) += rows[i];
-    const uint32_t fresh = std::max(computed, a.computed_once);
-    replayed_tokens += std::min(fresh, end) - computed;
-    new_prompt_tokens += std::min(std::max(fresh, a.n_prompt), end) - std::min(fresh, end);
-    a.computed_once = std::max(a.computed_once, end);
+  Batch step = gather(*planned, true, false);
+  Batch prompts = gather(*planned, false, true);
+  if (step.entries.empty() && !reading_) {
+    step = std::move(prompts);
+  } else if (!prompts.entries.empty()) {
+    runner_.begin_piece(prompts.entries);
+    for (Active* a : prompts.members) a->reading = true;
+    reading_ = std::make_unique<Batch>(std::move(prompts));
+    reading_seconds_ = 0;
   }
-  const Clock::time_point begin = Clock::now();
-  runner_.step(entries);
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  pace_.record(decode_rows, prompt_rows, seconds);
-  for (const auto& a : active_) keep_prefix(*a);
+  double beside = 0;
+  if (reading_) {
+    const double before = reading_seconds_;
+    const bool ended = read_on(step.entries.empty() ? std::numeric_limits<double>::infinity()
+                                                    : pace_.piece_seconds());
+    beside = ended ? 0 : reading_seconds_ - before;
+  }
+  if (!step.entries.empty()) {
+    const Clock::time_point begin = Clock::now();
+    runner_.step(step.entries);
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (step.decode_rows > 0)
+      pace_.record_answers(seconds);
+    else
+      pace_.record_alone(step.prompt_rows, seconds);
+    settle(step, seconds, beside);
+  }
+  erase_finished();
+}
 
-  const std::span<const int32_t> ids = draw(logits);
+// Goes on with the piece. True: it has ended.
+bool Engine::read_on(double seconds) {
+  const Clock::time_point begin = Clock::now();
+  const bool ended = runner_.run_piece(seconds);
+  reading_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  if (!ended) return false;
+  const std::unique_ptr<Batch> piece = std::exchange(reading_, nullptr);
+  for (Active* a : piece->members) a->reading = false;
+  pace_.record_piece(piece->prompt_rows, runner_.longest_launch());
+  settle(*piece, reading_seconds_, 0);
+  return true;
+}
+
+// At once, before its requests change.
+void Engine::finish_reading() {
+  read_on(std::numeric_limits<double>::infinity());
+  erase_finished();
+}
+
+// What follows from rows that were computed in so many seconds, `beside` more being spent on a
+// piece that goes on: prefixes are kept, tokens drawn and told.
+void Engine::settle(const Batch& batch, double seconds, double beside) {
+  for (const auto& a : active_) keep_prefix(*a);
+  const std::span<const int32_t> ids = draw(batch.logits);
   uint64_t drawn = 0;
-  for (size_t k = 0; k < logits.size(); ++k) drawn += logits[k].draws && ids[k] >= 0;
+  for (size_t k = 0; k < batch.logits.size(); ++k) drawn += batch.logits[k].draws && ids[k] >= 0;
   {
     const std::lock_guard lock(wake_->mutex);
     ++stats_.steps;
-    const StepKind kind = prompt_rows == 0   ? StepKind::kDecode
-                          : decode_rows == 0 ? StepKind::kPrefill
-                                             : StepKind::kMixed;
-    stats_.step_seconds[static_cast<size_t>(kind)].record(seconds);
-    stats_.prompt_tokens += new_prompt_tokens;
-    stats_.replayed_tokens += replayed_tokens;
+    const StepKind kind = batch.decode_rows == 0                  ? StepKind::kPrefill
+                          : batch.prompt_rows == 0 && beside == 0 ? StepKind::kDecode
+                                                                  : StepKind::kMixed;
+    stats_.step_seconds[static_cast<size_t>(kind)].record(seconds + beside);
+    stats_.prompt_tokens += batch.new_prompt_tokens;
+    stats_.replayed_tokens += batch.replayed_tokens;
     stats_.generated_tokens += drawn;
     publish();
   }
-  for (const auto& a : active_) {
+  for (Active* a : batch.members) {
     guarded(*a, [&] { tell_progress(*a); });
     guarded(*a, [&] { tell_prompt(*a); });
   }
-  for (size_t k = 0; k < logits.size(); ++k)
-    if (logits[k].draws) guarded(*logits[k].a, [&] { advance(*logits[k].a, ids[k]); });
-  for (const auto& a : active_)  // those that wanted their prompt read and no answer
+  for (size_t k = 0; k < batch.logits.size(); ++k)
+    if (batch.logits[k].draws)
+      guarded(*batch.logits[k].a, [&] { advance(*batch.logits[k].a, ids[k]); });
+  for (Active* a : batch.members)  // those that wanted their prompt read and no answer
     if (!a->finished && !a->leader && a->remaining() == 0) finish(*a, FinishReason::kLength);
+}
+
+void Engine::erase_finished() {
   std::erase_if(active_, [](const auto& a) { return a->finished; });
 }
 
@@ -528,6 +599,8 @@ void Engine::fail_all(const std::string& why) {
     for (auto& a : inbox_) waiting_.push(std::move(a));
     inbox_.clear();
   }
+  runner_.drop_piece();
+  reading_.reset();
   end_all(FinishReason::kFailed, why);
   if (options_.on_failure) options_.on_failure();
 }

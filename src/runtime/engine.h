@@ -150,7 +150,13 @@ class Engine {
 
   // One step.
   struct LogitsRow;
+  struct Batch;
   void run_step();
+  Batch gather(const std::vector<uint32_t>& rows, bool answers, bool prompts);
+  bool read_on(double seconds);
+  void finish_reading();
+  void settle(const Batch& batch, double seconds, double beside);
+  void erase_finished();
   void guarded(Active& a, const std::function<void()>& work);
   std::span<const int32_t> draw(std::span<const LogitsRow> rows);
   std::span<uint32_t> mask_of(Active& a);
@@ -174,6 +180,8 @@ class Engine {
   // Who could not be taken in, and what was so then: arrival, releases_, pages on their way.
   std::optional<std::tuple<uint64_t, uint64_t, uint32_t>> refused_;
   bool draining_ = false;                // stopping_, as the loop saw it
+  std::unique_ptr<Batch> reading_;       // the piece that is being computed
+  double reading_seconds_ = 0;           // spent on it so far
   bool lacks_pages_ = false;             // nobody can go on before the disk gives its pages back
   std::optional<PrefixStore> prefixes_;  // none: prefix_reuse is off
 

@@ -184,9 +184,13 @@ uint32_t Engine::wanted_rows(const Active& a) const {
 // For each active request.
 std::vector<uint32_t> Engine::rows_of_step() const {
   std::vector<uint32_t> remaining;
-  for (const auto& a : active_) remaining.push_back(wanted_rows(*a));
-  const auto decoding = static_cast<uint32_t>(std::ranges::count(remaining, 1u));
-  const uint32_t chunk = std::max(piece_, pace_.rows(decoding, prefill_chunk_));
+  for (const auto& a : active_) remaining.push_back(a->reading ? 0 : wanted_rows(*a));
+  if (reading_)  // one piece at a time
+    for (uint32_t& rows : remaining) rows = rows == 1 ? 1 : 0;
+  const bool answers = std::ranges::find(remaining, 1u) != remaining.end();
+  const uint32_t chunk =
+      std::max(piece_, answers ? pace_.piece_rows(std::min(prefill_chunk_, runner_.piece_rows()))
+                               : pace_.rows_alone(prefill_chunk_));
   std::vector<uint32_t> rows = schedule_rows(remaining, {model_.capacity.max_rows, chunk, piece_});
   uint32_t logits = prompt_logits_;
   for (size_t i = 0; i < active_.size(); ++i) {
@@ -207,9 +211,14 @@ std::optional<std::vector<uint32_t>> Engine::plan_rows() {
   while (true) {
     std::vector<uint32_t> rows = rows_of_step();
     uint32_t pages = 0;
-    for (size_t i = 0; i < active_.size(); ++i) pages += active_[i]->memory->pages_to_fill(rows[i]);
+    for (size_t i = 0; i < active_.size(); ++i)
+      if (rows[i] > 0) pages += active_[i]->memory->pages_to_fill(rows[i]);
     if (prefixes_) prefixes_->make_room(pages);
     if (runner_.pages().available() >= pages) return rows;
+    if (reading_) {  // whoever is in it may have to pause
+      finish_reading();
+      continue;
+    }
     if (active_.size() > 1) {
       pause_last();
       continue;

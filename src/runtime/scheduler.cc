@@ -1,4 +1,4 @@
-// Decode rows first, then prompt chunks; the chunk follows the clock.
+// Decode rows first, then prompt chunks; what is read of prompts follows the clock.
 #include "runtime/scheduler.h"
 
 #include <algorithm>
@@ -42,67 +42,36 @@ namespace {
 // Of the slowdown that is allowed: the rest is for what a machine does now and then, so that the
 // 99th percentile keeps to it too where the machine is quiet.
 constexpr double kUsualShare = 0.85;
-// Steps until a class that was too slow is tried again: rarely enough that its steps stay out of
-// the 99th percentile.
-constexpr uint64_t kClosed = 400;
-// The same behind a single slow step, which may have been the machine's.
-constexpr uint64_t kDoubted = 20;
-// Steps of a class before the next larger one is tried.
-constexpr size_t kKnown = 3;
 
 // Fewer rows read the weights for too little, however slow the machine is.
 constexpr uint32_t kLeastRows = 32, kMostRows = 1 << 16;
+constexpr uint32_t kLeastPiece = 8, kMostPiece = 1 << 10;
 
-// Prompt rows beside answers, however slow: the first one costs the reading of all that the prompt
-// has stored, a second one little more. Qwen3-0.6B q4, two cores of AVX2: 4 rows 19.0 ms, 5 rows
-// 26.5, 6 rows 27.4, 8 rows 34.4.
-constexpr uint32_t kLeastBeside = 2;
+// Of the time that a piece has beside a step: a launch that takes more leaves much of it unused, or
+// takes more than all of it; where it takes less, larger pieces cost fewer reads of what they need.
+constexpr double kLongLaunch = 0.5, kShortLaunch = 0.2;
 
 }  // namespace
 
-size_t PrefillPace::class_of(uint32_t rows) {
-  const auto* const edge = std::ranges::lower_bound(kEdges, rows);
-  return std::min<size_t>(static_cast<size_t>(edge - kEdges), kClasses - 1);
+void PrefillPace::record_alone(uint32_t rows, double seconds) {
+  // By doubling and halving: a busy machine makes steps long whatever their rows, and is no reason
+  // for many small ones.
+  if (seconds > kLongestStep && rows >= alone_rows_ / 2)
+    alone_rows_ = std::max(alone_rows_ / 2, kLeastRows);
+  else if (seconds < kLongestStep / 2 && rows >= alone_rows_ && alone_rows_ < kMostRows)
+    alone_rows_ *= 2;
 }
 
-// 0: unknown.
-double PrefillPace::limit() const {
-  return std::max(1.0, kUsualShare * slowdown_) * decode_seconds_.get();
+void PrefillPace::record_piece(uint32_t rows, double launch_seconds) {
+  const double most = piece_seconds();
+  if (launch_seconds > kLongLaunch * most)
+    piece_rows_ = std::max(piece_rows_ / 2, kLeastPiece);
+  else if (launch_seconds < kShortLaunch * most && rows >= piece_rows_ && piece_rows_ < kMostPiece)
+    piece_rows_ *= 2;
 }
 
-void PrefillPace::record(uint32_t decode_rows, uint32_t prompt_rows, double seconds) {
-  if (decode_rows == 0) {
-    // By doubling and halving: a busy machine makes steps long whatever their rows, and is no
-    // reason for many small ones.
-    if (seconds > kLongestStep && prompt_rows >= alone_rows_ / 2)
-      alone_rows_ = std::max(alone_rows_ / 2, kLeastRows);
-    else if (seconds < kLongestStep / 2 && prompt_rows >= alone_rows_ && alone_rows_ < kMostRows)
-      alone_rows_ *= 2;
-    return;
-  }
-  if (prompt_rows == 0) return decode_seconds_.add(seconds);
-  ++steps_;
-  Class& c = classes_[class_of(decode_rows + prompt_rows)];
-  c.seconds.add(seconds);
-  if (c.seconds.get() <= limit()) return;
-  if (c.seconds.size() == 1) {
-    c.closed_until = steps_ + kDoubted;
-  } else {
-    c.closed_until = steps_ + kClosed;
-    c.seconds.clear();
-  }
-}
-
-uint32_t PrefillPace::rows(uint32_t decode_rows, uint32_t chunk) const {
-  if (decode_rows == 0) return std::min(chunk, alone_rows_);
-  uint32_t best = std::min(chunk, kLeastBeside);
-  for (size_t i = 0; i < kClasses; ++i) {
-    if (kEdges[i] <= decode_rows) continue;
-    if (classes_[i].closed_until > steps_ && limit() > 0) break;
-    best = std::min(chunk, kEdges[i] - decode_rows);
-    if (classes_[i].seconds.size() < kKnown) break;  // one class further than what is known
-  }
-  return best;
+double PrefillPace::piece_seconds() const {
+  return std::max(0.0, kUsualShare * slowdown_ - 1) * answer_seconds_.get();
 }
 
 }  // namespace flare::runtime

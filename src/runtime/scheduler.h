@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <span>
 #include <vector>
 
@@ -50,38 +49,33 @@ class RecentMedian {
   size_t n_ = 0;
 };
 
-// How many prompt rows a step may take. While answers run: as many as make a usual step last less
-// than `slowdown` times a usual step of answers alone, judged by the steps before, by classes of
-// rows: a step's time does not grow evenly, since weights are read once for all of them. Else as
-// many as take kLongestStep at most: who cancels, or comes with a short prompt, waits for its end.
-// Confined to the engine thread.
+// How much of prompts is read at once, judged by the clock. While answers run: pieces, computed
+// launch by launch between steps of answers for so long that a usual token takes `slowdown` times
+// what it takes alone. Else as many rows as take kLongestStep at most: who cancels, or comes with a
+// short prompt, waits for its end. Confined to the engine thread.
 class PrefillPace {
  public:
   static constexpr double kLongestStep = 0.5;  // seconds
 
   // slowdown >= 1.
   explicit PrefillPace(double slowdown) : slowdown_(slowdown) {}
-  // A step of that many rows of answers and prompts took so long.
-  void record(uint32_t decode_rows, uint32_t prompt_rows, double seconds);
-  // At least two, so that prompts go on; at most `chunk` >= 1.
-  uint32_t rows(uint32_t decode_rows, uint32_t chunk) const;
+  // A step of so many prompt rows and no answers.
+  void record_alone(uint32_t rows, double seconds);
+  // A step of answers.
+  void record_answers(double seconds) { answer_seconds_.add(seconds); }
+  // A piece has ended; its usual longest launch took so long.
+  void record_piece(uint32_t rows, double launch_seconds);
+  // Prompt rows of a step that has no answers, and of a piece: 1 … chunk.
+  uint32_t rows_alone(uint32_t chunk) const { return std::min(chunk, alone_rows_); }
+  uint32_t piece_rows(uint32_t chunk) const { return std::min(chunk, piece_rows_); }
+  // What a piece may take beside one step of answers.
+  double piece_seconds() const;
 
  private:
-  static constexpr uint32_t kEdges[] = {4,   8,   12,  16,  24,  32,  48,   64,   96,
-                                        128, 192, 256, 384, 512, 768, 1024, 1536, 2048};
-  static constexpr size_t kClasses = std::size(kEdges);
-  struct Class {
-    RecentMedian<9> seconds;
-    uint64_t closed_until = 0;  // step
-  };
-  static size_t class_of(uint32_t rows);
-  double limit() const;
-
   const double slowdown_;
-  RecentMedian<15> decode_seconds_;  // of a step of answers alone
-  uint32_t alone_rows_ = 64;         // of prompts where nobody answers
-  Class classes_[kClasses];          // of steps with prompt rows, by all their rows
-  uint64_t steps_ = 0;               // with prompt rows beside answers
+  RecentMedian<15> answer_seconds_;
+  uint32_t alone_rows_ = 64;
+  uint32_t piece_rows_ = 16;
 };
 
 }  // namespace flare::runtime

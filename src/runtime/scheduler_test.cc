@@ -96,98 +96,53 @@ TEST(Scheduler, EverySequenceFinishesWithinItsLimits) {
 
 TEST(PrefillPace, WhereNobodyAnswersAStepEndsInTime) {
   PrefillPace pace(2);
-  EXPECT_LT(pace.rows(0, 4096), 100u) << "nothing is known of the machine yet";
+  EXPECT_LT(pace.rows_alone(4096), 100u) << "nothing is known of the machine yet";
   for (const double row : {1e-5, 1e-3, 5e-3, 1e-2, 1.0, 1e-4}) {
-    for (int i = 0; i < 40; ++i) pace.record(0, pace.rows(0, 2048), row * pace.rows(0, 2048));
-    const uint32_t rows = pace.rows(0, 2048);
+    for (int i = 0; i < 40; ++i)
+      pace.record_alone(pace.rows_alone(2048), row * pace.rows_alone(2048));
+    const uint32_t rows = pace.rows_alone(2048);
     EXPECT_TRUE(rows == 32 || rows * row <= PrefillPace::kLongestStep) << row;
     EXPECT_TRUE(rows == 2048 || rows * row >= PrefillPace::kLongestStep / 2) << row;
-    EXPECT_EQ(pace.rows(0, 8), 8u) << "never more than the chunk";
+    EXPECT_EQ(pace.rows_alone(8), 8u) << "never more than the chunk";
   }
-  pace.record(1, 0, 0.010);
-  pace.record(1, 100, 0.110);
-  EXPECT_EQ(pace.rows(0, 2048), 2048u);
   // A machine that is busy with other things: small steps would not end sooner.
-  for (int i = 0; i < 40; ++i) pace.record(0, pace.rows(0, 2048), 0.2);
-  EXPECT_EQ(pace.rows(0, 2048), 2048u);
+  for (int i = 0; i < 40; ++i) pace.record_alone(pace.rows_alone(2048), 0.2);
+  EXPECT_EQ(pace.rows_alone(2048), 2048u);
 }
 
-// Rows that a pace settles at on a machine whose step of n rows takes seconds(n).
-template <typename Seconds>
-uint32_t settle(PrefillPace& pace, uint32_t decode_rows, uint32_t chunk, Seconds seconds) {
-  for (int i = 0; i < 4; ++i) pace.record(decode_rows, 0, seconds(decode_rows));
-  for (int i = 0; i < 100; ++i) {
-    const uint32_t rows = pace.rows(decode_rows, chunk);
-    EXPECT_GE(rows, 1u);
-    EXPECT_LE(rows, chunk);
-    pace.record(decode_rows, rows, seconds(decode_rows + rows));
-  }
-  return pace.rows(decode_rows, chunk);
-}
-
-TEST(PrefillPace, AStepLastsAsOftenAStepOfAnswersAsItMay) {
-  const auto seconds = [](uint32_t rows) { return 0.010 + 0.001 * rows; };
+TEST(PrefillPace, PartsOfPiecesLeaveStepsOfAnswersTheTimeThatTheyMayTake) {
   for (const double slowdown : {1.0, 1.5, 2.0, 5.0}) {
     PrefillPace pace(slowdown);
-    const uint32_t rows = settle(pace, 4, 512, seconds);
-    if (slowdown > 1) {
-      EXPECT_LE(seconds(4 + rows), slowdown * seconds(4)) << slowdown;
-    }
-    if (slowdown == 2.0) {
-      EXPECT_EQ(rows, 8u);  // 12 rows in 22 ms of 24; 16 would take 26
-    }
-    if (slowdown == 5.0) {
-      EXPECT_EQ(rows, 44u);  // 48 rows in 58 ms of 60
-    }
-    EXPECT_EQ(pace.rows(4, 4), std::min(rows, 4u)) << "never more than the chunk";
+    EXPECT_EQ(pace.piece_seconds(), 0) << "nothing is known of answers yet";
+    // A step in five is three times as long as usual, whatever is in it.
+    for (int i = 0; i < 50; ++i) pace.record_answers(i % 5 == 0 ? 0.060 : 0.020);
+    EXPECT_LE(0.020 + pace.piece_seconds(), slowdown * 0.020) << slowdown;
+    EXPECT_GE(0.020 + pace.piece_seconds(), 0.8 * slowdown * 0.020) << slowdown;
   }
 }
 
-TEST(PrefillPace, StaysBeforeAStepOfTheClock) {
-  PrefillPace pace(2);
-  const auto seconds = [](uint32_t rows) { return rows <= 8 ? 0.020 : 0.060; };
-  EXPECT_EQ(settle(pace, 4, 512, seconds), 4u);
-}
-
-TEST(PrefillPace, PromptsGoOnByTwoRowsWhereEverythingIsTooSlow) {
-  PrefillPace pace(2);
-  const auto seconds = [](uint32_t rows) { return rows <= 4 ? 0.020 : 0.060; };
-  EXPECT_EQ(settle(pace, 4, 512, seconds), 2u);
-  EXPECT_EQ(pace.rows(4, 1), 1u) << "never more than the chunk";
-}
-
-TEST(PrefillPace, TriesAgainWhatWasTooSlow) {
-  PrefillPace pace(2);
-  settle(pace, 4, 512, [](uint32_t rows) { return rows <= 8 ? 0.020 : 0.060; });
-  int too_many = 0, steps = 0;
-  for (; steps < 4000; ++steps) {
-    const uint32_t rows = pace.rows(4, 512);
-    too_many += rows > 4 ? 1 : 0;
-    pace.record(4, rows, rows > 4 ? 0.060 : 0.020);
+// Rows of pieces that a pace settles at where a launch takes seconds(rows).
+template <typename Seconds>
+uint32_t settle(PrefillPace& pace, uint32_t chunk, Seconds seconds) {
+  for (int i = 0; i < 40; ++i) {
+    const uint32_t rows = pace.piece_rows(chunk);
+    EXPECT_GE(rows, 1u);
+    EXPECT_LE(rows, chunk);
+    pace.record_piece(rows, seconds(rows));
   }
-  EXPECT_GT(too_many, 3) << "it never looks again";
-  EXPECT_LT(too_many, steps / 100) << "it looks too often";
-  for (; steps < 8000 && pace.rows(4, 512) <= 4; ++steps) pace.record(4, 4, 0.020);
-  for (int i = 0; i < 40; ++i) pace.record(4, pace.rows(4, 512), 0.020);
-  EXPECT_GT(pace.rows(4, 512), 100u) << "nothing is slow any more";
+  return pace.piece_rows(chunk);
 }
 
-// A step in twenty is three times as long as usual, whatever is in it.
-TEST(PrefillPace, AMachineThatStumblesReadsPromptsAllTheSame) {
-  std::mt19937 random(7);
-  const auto seconds = [&random](uint32_t rows) {
-    return (0.010 + 0.001 * rows) * (random() % 20 == 0 ? 3 : 1);
-  };
+TEST(PrefillPace, PiecesAreAsLargeAsLaunchesStayShort) {
   PrefillPace pace(2);
-  for (int i = 0; i < 100; ++i) pace.record(4, 0, seconds(4));
-  uint64_t read = 0;
-  for (int i = 0; i < 2000; ++i) {
-    const uint32_t rows = pace.rows(4, 512);
-    read += rows;
-    EXPECT_LE(rows, 20u);
-    pace.record(4, rows, seconds(4 + rows));
-  }
-  EXPECT_GT(read, 7u * 2000);
+  for (int i = 0; i < 15; ++i) pace.record_answers(0.020);  // 14 ms for a part of a piece
+  EXPECT_EQ(settle(pace, 64, [](uint32_t rows) { return 1e-6 * rows; }), 64u);
+  const uint32_t rows = settle(pace, 64, [](uint32_t n) { return 2e-4 * n; });
+  EXPECT_LE(2e-4 * rows, 0.5 * pace.piece_seconds());
+  EXPECT_GE(rows, 16u);
+  EXPECT_GE(settle(pace, 64, [](uint32_t) { return 1.0; }), 8u) << "no launch is short";
+  EXPECT_EQ(settle(pace, 64, [](uint32_t n) { return 1e-6 * n; }), 64u) << "it looks again";
+  EXPECT_EQ(pace.piece_rows(4), 4u) << "never more than the chunk";
 }
 
 }  // namespace

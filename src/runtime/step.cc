@@ -2,16 +2,78 @@
 #include "runtime/step.h"
 
 #include <algorithm>
+#include <chrono>
+#include <utility>
 
+#include "base/checked.h"
 #include "base/error.h"
 
 namespace flare::runtime {
 namespace {
 
-uint64_t scratch_bytes(const package::Rank& rank, kernel::Backend& backend) {
-  uint64_t scratch = 0;
+constexpr uint64_t kAlignment = 64;
+
+// Rows of a piece: kernels for many rows are near their best, and the piece is over soon.
+constexpr int32_t kPieceRows = 64;
+
+// The smallest plan of steps with that many rows, or the largest.
+const graph::Plan& plan_of(const package::Rank& rank, int32_t rows) {
+  const graph::Plan* plan = nullptr;
+  for (const package::CatalogEntry& e : rank.catalog) {
+    if (e.graph_class == "sample") continue;
+    plan = &e.plan;
+    if (plan->capacity.rows >= rows) break;
+  }
+  FLARE_ASSERT(plan != nullptr);
+  return *plan;
+}
+
+// The plan of pieces: its values lie behind all that steps of answers use.
+graph::Plan piece_plan(const package::PreparedModel& model, kernel::Backend& backend) {
+  const package::Rank& rank = model.ranks.at(0);
+  const kernel::PlanBindings bindings{rank.weights, rank.constants};
+  const auto answers = static_cast<int32_t>(model.capacity.max_concurrency);
+  uint64_t used = backend.scratch_bytes(plan_of(rank, answers), bindings);
   for (const package::CatalogEntry& e : rank.catalog)
-    scratch = std::max(scratch, backend.scratch_bytes(e.plan, {rank.weights, rank.constants}));
+    if (e.graph_class == "sample") used = std::max(used, backend.scratch_bytes(e.plan, bindings));
+  used = checked_align_up(used, kAlignment);
+  graph::Plan plan = plan_of(rank, kPieceRows);
+  plan.arena_bytes = checked_add(plan.arena_bytes, used, "arena");
+  for (graph::Operand& o : plan.operands)
+    if (o.space == graph::Space::kArena) o.offset += used;
+  return plan;
+}
+
+// Its launches from `begin` on, before `end`.
+graph::Plan part_of(const graph::Plan& plan, size_t begin, size_t end) {
+  graph::Plan part{plan.role, plan.capacity, plan.arena_bytes, {}, {}, {}, plan.taps};
+  for (size_t i = begin; i < end; ++i) {
+    graph::Launch launch = plan.launches[i];
+    const auto operands = std::span(plan.operands).subspan(launch.first_operand, launch.n_operands);
+    const auto immediates =
+        std::span(plan.immediates).subspan(launch.first_immediate, launch.n_immediates);
+    launch.first_operand = static_cast<uint32_t>(part.operands.size());
+    launch.first_immediate = static_cast<uint32_t>(part.immediates.size());
+    part.operands.insert(part.operands.end(), operands.begin(), operands.end());
+    part.immediates.insert(part.immediates.end(), immediates.begin(), immediates.end());
+    part.launches.push_back(launch);
+  }
+  return part;
+}
+
+bool writes_logits(const graph::Plan& plan, const graph::Launch& launch) {
+  const auto operands = std::span(plan.operands).subspan(launch.first_operand, launch.n_operands);
+  return std::ranges::any_of(operands, [](const graph::Operand& o) {
+    return o.space == graph::Space::kIo && o.index == static_cast<uint32_t>(graph::Io::kLogits);
+  });
+}
+
+uint64_t scratch_bytes(const package::PreparedModel& model, kernel::Backend& backend) {
+  const package::Rank& rank = model.ranks.at(0);
+  const kernel::PlanBindings bindings{rank.weights, rank.constants};
+  uint64_t scratch = backend.scratch_bytes(piece_plan(model, backend), bindings);
+  for (const package::CatalogEntry& e : rank.catalog)
+    scratch = std::max(scratch, backend.scratch_bytes(e.plan, bindings));
   return scratch;
 }
 
@@ -20,8 +82,8 @@ uint64_t scratch_bytes(const package::Rank& rank, kernel::Backend& backend) {
 MemoryPlan plan_before_loading(const package::PreparedModel& model, const kernel::CpuOptions& cpu,
                                const MemoryWishes& wishes) {
   const auto backend = kernel::make_cpu_backend(cpu);
-  return plan_memory(model, scratch_bytes(model.ranks.at(0), *backend), wishes,
-                     total_memory_bytes(), available_memory_bytes());
+  return plan_memory(model, scratch_bytes(model, *backend), wishes, total_memory_bytes(),
+                     available_memory_bytes());
 }
 
 StepRunner::StepRunner(const package::PreparedModel& model, const Options& options)
@@ -35,7 +97,7 @@ StepRunner::StepRunner(const package::PreparedModel& model, const Options& optio
   } else {
     // The weights are part of the plan, and of what is in use.
     const uint64_t available = available_memory_bytes() + rank_.weight_bytes;
-    memory_ = plan_memory(model, scratch_bytes(rank_, *backend_), options.memory,
+    memory_ = plan_memory(model, scratch_bytes(model, *backend_), options.memory,
                           total_memory_bytes(), available);
   }
   rows_ =
@@ -51,6 +113,7 @@ StepRunner::StepRunner(const package::PreparedModel& model, const Options& optio
   }
   FLARE_ASSERT(!instances_.step.empty() && instances_.sample);
   size_buffers();
+  make_parts();
 }
 
 StepRunner::~StepRunner() = default;
@@ -60,16 +123,7 @@ SequenceMemory StepRunner::new_sequence() { return SequenceMemory(rank_, *rows_,
 void StepRunner::size_buffers() {
   const graph::Plan& largest = instances_.step.back()->plan();
   const auto rows = static_cast<size_t>(largest.capacity.rows);
-  const auto sequences = static_cast<size_t>(largest.capacity.sequences);
   const auto n_logits = static_cast<size_t>(largest.capacity.logits);
-  token_ids_.resize(rows);
-  positions_.resize(3 * rows);
-  row_sequence_.resize(rows);
-  sequence_begin_.resize(sequences + 1);
-  sequence_past_.resize(sequences);
-  page_tables_.resize(sequences);
-  row_addresses_.resize(sequences);
-  logits_rows_.resize(n_logits);
   sampled_.resize(n_logits);
   logits_.resize(n_logits * model_.vocab_size);
   tap_names_ = largest.taps;
@@ -83,49 +137,78 @@ void StepRunner::size_buffers() {
     taps_.emplace_back(rows * operand->cols);
   }
   for (auto& tap : taps_) tap_addresses_.push_back(tap.data());
-  inputs_.token_ids = token_ids_.data();
-  inputs_.positions = positions_.data();
-  inputs_.row_sequence = row_sequence_.data();
-  inputs_.sequence_begin = sequence_begin_.data();
-  inputs_.sequence_past = sequence_past_.data();
-  inputs_.page_tables = page_tables_.data();
-  inputs_.rows = row_addresses_.data();
-  inputs_.page_tokens = static_cast<int32_t>(rank_.page.tokens);
-  inputs_.logits_rows = logits_rows_.data();
-  inputs_.logits = logits_.data();
-  inputs_.logits_stride = model_.vocab_size;
-  inputs_.sampled = sampled_.data();
-  inputs_.taps = tap_addresses_.data();
+  size_arrays(largest.capacity, &step_);
+  step_.inputs.taps = tap_addresses_.data();
 }
 
-void StepRunner::fill_inputs(std::span<const StepEntry> entries) {
+void StepRunner::size_arrays(const graph::PlanCapacity& capacity, Arrays* arrays) {
+  Arrays& a = *arrays;
+  const auto rows = static_cast<size_t>(capacity.rows);
+  const auto sequences = static_cast<size_t>(capacity.sequences);
+  a.token_ids.resize(rows);
+  a.positions.resize(3 * rows);
+  a.row_sequence.resize(rows);
+  a.sequence_begin.resize(sequences + 1);
+  a.sequence_past.resize(sequences);
+  a.page_tables.resize(sequences);
+  a.row_addresses.resize(sequences);
+  a.logits_rows.resize(static_cast<size_t>(capacity.logits));
+  a.inputs.token_ids = a.token_ids.data();
+  a.inputs.positions = a.positions.data();
+  a.inputs.row_sequence = a.row_sequence.data();
+  a.inputs.sequence_begin = a.sequence_begin.data();
+  a.inputs.sequence_past = a.sequence_past.data();
+  a.inputs.page_tables = a.page_tables.data();
+  a.inputs.rows = a.row_addresses.data();
+  a.inputs.page_tokens = static_cast<int32_t>(rank_.page.tokens);
+  a.inputs.logits_rows = a.logits_rows.data();
+  a.inputs.logits = logits_.data();
+  a.inputs.logits_stride = model_.vocab_size;
+  a.inputs.sampled = sampled_.data();
+}
+
+// A launch each; those from the logits on together, since steps write logits too.
+void StepRunner::make_parts() {
+  const graph::Plan plan = piece_plan(model_, *backend_);
+  const kernel::PlanBindings bindings{rank_.weights, rank_.constants};
+  for (size_t begin = 0, end = 0; begin < plan.launches.size(); begin = end) {
+    end = writes_logits(plan, plan.launches[begin]) ? plan.launches.size() : begin + 1;
+    parts_.push_back(backend_->instantiate(part_of(plan, begin, end), bindings));
+  }
+  part_seconds_.resize(parts_.size());
+  size_arrays(plan.capacity, &piece_);
+}
+
+void StepRunner::fill_inputs(std::span<const StepEntry> entries, Arrays* arrays) {
+  Arrays& in = *arrays;
   int32_t t = 0, b = 0, l = 0, n_rows = 0;
   for (const StepEntry& e : entries) n_rows += static_cast<int32_t>(e.tokens.size());
-  FLARE_ASSERT(n_rows > 0 && static_cast<size_t>(n_rows) <= token_ids_.size());
-  FLARE_ASSERT(entries.size() <= page_tables_.size());
+  FLARE_ASSERT(n_rows > 0 && static_cast<size_t>(n_rows) <= in.token_ids.size());
+  FLARE_ASSERT(entries.size() <= in.page_tables.size());
   for (const StepEntry& e : entries) {
     const auto n = static_cast<int32_t>(e.tokens.size());
     e.memory->prepare_rows(static_cast<uint32_t>(n));
     const auto past = static_cast<int32_t>(e.memory->computed());
-    sequence_begin_[b] = t;
-    sequence_past_[b] = past;
-    page_tables_[b] = e.memory->page_table();
-    row_addresses_[b] = e.memory->row();
+    in.sequence_begin[b] = t;
+    in.sequence_past[b] = past;
+    in.page_tables[b] = e.memory->page_table();
+    in.row_addresses[b] = e.memory->row();
     for (int32_t i = 0; i < n; ++i, ++t) {
-      token_ids_[t] = e.tokens[i];
-      row_sequence_[t] = b;
-      for (int axis = 0; axis < 3; ++axis) positions_[axis * n_rows + t] = past + i;
+      in.token_ids[t] = e.tokens[i];
+      in.row_sequence[t] = b;
+      for (int axis = 0; axis < 3; ++axis) in.positions[axis * n_rows + t] = past + i;
       const bool every = options_.all_logits || e.of_every_row;
       if (!e.wants_logits || (!every && i < n - 1)) continue;
-      FLARE_ASSERT(static_cast<size_t>(l) < logits_rows_.size());
-      logits_rows_[l++] = t;
+      FLARE_ASSERT(static_cast<size_t>(l) < in.logits_rows.size());
+      in.logits_rows[l++] = t;
     }
     ++b;
   }
-  sequence_begin_[b] = t;
-  inputs_.n_rows = t;
-  inputs_.n_sequences = b;
-  inputs_.n_logits = l;
+  in.sequence_begin[b] = t;
+  in.inputs.n_rows = t;
+  in.inputs.n_sequences = b;
+  in.inputs.n_logits = l;
+  last_ = arrays;
 }
 
 kernel::PlanInstance& StepRunner::instance_for(int32_t rows, int32_t sequences, int32_t logits) {
@@ -137,9 +220,48 @@ kernel::PlanInstance& StepRunner::instance_for(int32_t rows, int32_t sequences, 
 }
 
 void StepRunner::step(std::span<const StepEntry> entries) {
-  fill_inputs(entries);
-  backend_->replay(instance_for(inputs_.n_rows, inputs_.n_sequences, inputs_.n_logits), inputs_);
+  fill_inputs(entries, &step_);
+  const kernel::StepInputs& in = step_.inputs;
+  // Larger plans would write over the values of a piece.
+  FLARE_ASSERT(!has_piece() || std::cmp_less_equal(in.n_rows, model_.capacity.max_concurrency));
+  backend_->replay(instance_for(in.n_rows, in.n_sequences, in.n_logits), in);
   for (const StepEntry& e : entries) e.memory->commit_rows(static_cast<uint32_t>(e.tokens.size()));
+}
+
+void StepRunner::begin_piece(std::span<const StepEntry> entries) {
+  FLARE_ASSERT(!has_piece() && !entries.empty());
+  fill_inputs(entries, &piece_);
+  piece_entries_.assign(entries.begin(), entries.end());
+  next_part_ = 0;
+  const auto rows = static_cast<size_t>(piece_.inputs.n_rows);
+  pace_ = measured_rows_ == 0 ? 0 : static_cast<double>(rows) / static_cast<double>(measured_rows_);
+  measured_rows_ = rows;
+}
+
+bool StepRunner::run_piece(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  FLARE_ASSERT(has_piece());
+  double used = 0;
+  do {
+    const Clock::time_point begin = Clock::now();
+    backend_->replay(*parts_[next_part_], piece_.inputs);
+    part_seconds_[next_part_] = std::chrono::duration<double>(Clock::now() - begin).count();
+    used += part_seconds_[next_part_];
+    if (++next_part_ < parts_.size()) continue;
+    for (const StepEntry& e : piece_entries_)
+      e.memory->commit_rows(static_cast<uint32_t>(e.tokens.size()));
+    piece_entries_.clear();
+    last_ = &piece_;
+    return true;
+  } while (used + pace_ * part_seconds_[next_part_] <= seconds);
+  return false;
+}
+
+double StepRunner::longest_launch() const {
+  std::vector<double> sorted = part_seconds_;
+  const auto at = sorted.begin() + static_cast<ptrdiff_t>((sorted.size() - 1) * 19 / 20);
+  std::ranges::nth_element(sorted, at);
+  return *at;
 }
 
 std::span<const float> StepRunner::logits(int l) const {
@@ -147,13 +269,13 @@ std::span<const float> StepRunner::logits(int l) const {
 }
 
 std::span<const float> StepRunner::tap(size_t k) const {
-  return {taps_[k].data(), static_cast<size_t>(inputs_.n_rows) * tap_cols_[k]};
+  return {taps_[k].data(), static_cast<size_t>(step_.inputs.n_rows) * tap_cols_[k]};
 }
 
 std::span<const int32_t> StepRunner::sample(std::span<const kernel::SampleParams> params) {
-  FLARE_ASSERT(params.size() == static_cast<size_t>(inputs_.n_logits));
-  inputs_.sampling = params.data();
-  backend_->replay(*instances_.sample, inputs_);
+  FLARE_ASSERT(params.size() == static_cast<size_t>(last_->inputs.n_logits));
+  last_->inputs.sampling = params.data();
+  backend_->replay(*instances_.sample, last_->inputs);
   return {sampled_.data(), params.size()};
 }
 

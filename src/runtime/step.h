@@ -1,4 +1,5 @@
-// One step on one rank: fills the step inputs, picks the smallest plan that fits, replays it.
+// One step on one rank: fills the step inputs, picks the smallest plan that fits, replays it. And
+// pieces of prompts, which are replayed launch by launch so that steps run in between.
 #pragma once
 
 #include <cstdint>
@@ -46,11 +47,25 @@ class StepRunner {
   // row, in entry order. The caller keeps within capacity and has seen to free pages. Does not
   // allocate once buffers have grown to capacity.
   void step(std::span<const StepEntry> entries);
-  int n_logits() const { return inputs_.n_logits; }
+  int n_logits() const { return last_->inputs.n_logits; }
   std::span<const float> logits(int l) const;
   // Taps of the last step, [T, cols] each, in the order of plan.taps; empty without taps.
   const std::vector<std::string>& tap_names() const { return tap_names_; }
   std::span<const float> tap(size_t k) const;
+
+  // A piece: rows of prompts that are computed launch by launch, in memory of its own, so that
+  // steps of other sequences, of max_concurrency rows at most, run in between. One at a time; its
+  // sequences stay as they are until it has ended.
+  uint32_t piece_rows() const { return static_cast<uint32_t>(piece_.token_ids.size()); }  // at most
+  void begin_piece(std::span<const StepEntry> entries);
+  bool has_piece() const { return !piece_entries_.empty(); }
+  // Computes for `seconds` at most, as far as the piece before tells, but one launch at least.
+  // True: the piece has ended, its rows are committed, and logits() and sample() are about it.
+  bool run_piece(double seconds);
+  // Its sequences are in no state then.
+  void drop_piece() { piece_entries_.clear(); }
+  // Of the launches of the last piece all but the longest twentieth took no more seconds than this.
+  double longest_launch() const;
 
   // Draws one id per logits row of the last step; result[l] belongs to params[l].
   std::span<const int32_t> sample(std::span<const kernel::SampleParams> params);
@@ -60,8 +75,18 @@ class StepRunner {
     std::vector<std::unique_ptr<kernel::PlanInstance>> step;  // ascending capacity
     std::unique_ptr<kernel::PlanInstance> sample;
   };
+  // Inputs and what they point at.
+  struct Arrays {
+    std::vector<int32_t> token_ids, positions, row_sequence, sequence_begin, sequence_past;
+    std::vector<int32_t> logits_rows;
+    std::vector<std::byte* const*> page_tables;
+    std::vector<std::byte*> row_addresses;
+    kernel::StepInputs inputs;
+  };
+  void size_arrays(const graph::PlanCapacity& capacity, Arrays* arrays);
   void size_buffers();
-  void fill_inputs(std::span<const StepEntry> entries);
+  void make_parts();
+  void fill_inputs(std::span<const StepEntry> entries, Arrays* arrays);
   kernel::PlanInstance& instance_for(int32_t rows, int32_t sequences, int32_t logits);
 
   const package::PreparedModel& model_;
@@ -72,12 +97,16 @@ class StepRunner {
   std::unique_ptr<BlockPool> rows_;
   std::unique_ptr<BlockPool> pages_;
   Instances instances_;
-  kernel::StepInputs inputs_;
-  std::vector<int32_t> token_ids_, positions_, row_sequence_, sequence_begin_, sequence_past_;
-  std::vector<int32_t> logits_rows_, sampled_;
-  std::vector<std::byte* const*> page_tables_;
-  std::vector<std::byte*> row_addresses_;
+  Arrays step_, piece_;
+  Arrays* last_ = &step_;  // what logits() and sample() are about
+  std::vector<int32_t> sampled_;
   std::vector<float> logits_;
+  std::vector<std::unique_ptr<kernel::PlanInstance>> parts_;  // of a piece, in order
+  std::vector<double> part_seconds_;                          // of the piece before, by part
+  std::vector<StepEntry> piece_entries_;                      // empty: there is no piece
+  size_t next_part_ = 0;
+  double pace_ = 0;  // rows of the piece by those that part_seconds_ are of
+  size_t measured_rows_ = 0;
   std::vector<std::string> tap_names_;
   std::vector<std::vector<float>> taps_;
   std::vector<uint32_t> tap_cols_;

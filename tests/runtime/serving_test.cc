@@ -158,6 +158,36 @@ TEST_F(PageBorders, TwoSequencesInOneStepDoNotTouchEachOther) {
   }
 }
 
+// A prompt in pieces, with a row of another sequence between any two launches.
+TEST_F(PageBorders, StepsBetweenTheLaunchesOfAPieceTouchNothingOfIt) {
+  const Ids prompt = some_tokens(300, 14), answer = some_tokens(600, 15);
+  runtime::SequenceMemory whole = runner_.new_sequence();
+  const std::vector<float> logits = read(whole, prompt, 300), pages = stored(whole, 300);
+  runtime::SequenceMemory one = runner_.new_sequence();
+  size_t n_steps = 0;
+  std::vector<float> last;
+  {
+    runtime::SequenceMemory other = runner_.new_sequence();
+    for (size_t at = 0; at < prompt.size(); at += 60) {
+      const runtime::StepEntry piece{&one, std::span(prompt).subspan(at, 60), true};
+      ASSERT_LE(piece.tokens.size(), runner_.piece_rows());
+      runner_.begin_piece({&piece, 1});
+      while (!runner_.run_piece(0)) {
+        EXPECT_EQ(one.computed(), at);
+        ASSERT_LT(n_steps, answer.size());
+        last = read(other, std::span(answer).subspan(n_steps++, 1), 1);
+      }
+      EXPECT_EQ(one.computed(), at + 60);
+    }
+    const auto row = runner_.logits(0);
+    expect_near({row.begin(), row.end()}, logits, "a piece's logits");
+    expect_near(stored(one, 300), pages, "a piece's pages");
+  }
+  ASSERT_GT(n_steps, 100u);
+  runtime::SequenceMemory alone = runner_.new_sequence();
+  EXPECT_EQ(read(alone, std::span(answer).first(n_steps), 1), last);
+}
+
 TEST(Forward, RefusesTokensThatCannotBeRead) {
   const auto model = prepared(true, 256, 1, 64, /*all_logits=*/true);
   runtime::StepRunner runner(model, {{1, choose_isa("")}, {}, true});
