@@ -1,6 +1,4 @@
 // Public cases of constrained decoding: one test per case of cases/public.md, named after it.
-#include <chrono>
-
 #include "frontend/grammar/grammar_fixture.h"
 
 namespace flare::frontend::grammar {
@@ -75,7 +73,7 @@ TEST(PublicCase, B017_ReasoningIsFreeAndTheAnswerBehindItIsConstrained) {
 }
 
 TEST(PublicCase, B024_DeepNestingEndsWithAnErrorInTime) {
-  const auto started = std::chrono::steady_clock::now();
+  const double started = thread_processor_ms();
   EXPECT_EQ(error_of([] { return regex_grammar(std::string(60000, '(')); }),
             "constraint_too_large");
   EXPECT_EQ(error_of([] { return regex_grammar("(?<=x)*"); }), "invalid_regex");
@@ -88,7 +86,7 @@ TEST(PublicCase, B024_DeepNestingEndsWithAnErrorInTime) {
   // A body nested 100 000 deep is text like any other to the machine.
   const auto any = schema("true");
   EXPECT_TRUE(begins(any, std::string(100000, '[')));
-  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(60));
+  EXPECT_LT(thread_processor_ms() - started, 60'000);  // a sanitizer's pace, whatever else runs
   EXPECT_TRUE(accepts(any, "[]"));
 }
 
