@@ -9,6 +9,7 @@ import {after, afterEach, before, test} from "node:test";
 import {chromium} from "playwright-core";
 import {Stage} from "./stage.mjs";
 
+const PATIENCE_MS = 120_000;  // for what takes a second where the machine is not busy
 const DESKTOP = {viewport: {width: 1280, height: 800}};
 const PHONE = {viewport: {width: 390, height: 780}, isMobile: true, hasTouch: true, deviceScaleFactor: 2};
 const WEATHER = [{type: "function", function: {name: "get_weather", description: "", parameters: {
@@ -45,6 +46,7 @@ async function open(t, options = {}, {context, path = "", ready = true} = {}) {
     });
   }
   const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE_MS);
   const broken = [];
   page.on("pageerror", error => broken.push(error.stack));
   page.on("dialog", dialog => { broken.push(`a dialog: ${dialog.message()}`); dialog.dismiss(); });
@@ -492,6 +494,7 @@ test("a server with keys serves the page without one, and answers with one", asy
   const context = await browser.newContext(DESKTOP);
   contexts.push(context);
   const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE_MS);
   await page.goto(behind.url);
   await page.locator("#key-dialog").waitFor();
   await page.fill("#key", process.env.FLARE_KEY);

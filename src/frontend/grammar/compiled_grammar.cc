@@ -3,21 +3,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <list>
 #include <mutex>
 #include <unordered_map>
 
+#include "base/processor_time.h"
 #include "frontend/grammar/lower.h"
 #include "frontend/grammar/machine.h"
 
 namespace flare::frontend::grammar {
-
-double thread_processor_ms() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
-}
 
 CompiledGrammar::CompiledGrammar() = default;
 CompiledGrammar::~CompiledGrammar() = default;

@@ -46,9 +46,6 @@ class CompiledGrammar {
   std::atomic<size_t> bytes_{0};
 };
 
-// Processor time that this thread has had, in milliseconds.
-double thread_processor_ms();
-
 // Errors: ConstraintError. Takes at most about limits.timeout_ms; shared because sequences of
 // several requests and the cache own it together.
 std::shared_ptr<CompiledGrammar> compile(const Grammar& grammar,

@@ -1,6 +1,7 @@
 // The arena of grammar expressions and the grammars of whole answers.
 #include "frontend/grammar/grammar.h"
 
+#include "base/processor_time.h"
 #include "frontend/grammar/compiled_grammar.h"
 #include "frontend/grammar/pattern.h"
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/processor_time.h"
 #include "frontend/grammar/compiled_grammar.h"
 
 namespace flare::frontend::grammar {

@@ -1,4 +1,5 @@
 // Public cases of constrained decoding: one test per case of cases/public.md, named after it.
+#include "base/processor_time.h"
 #include "frontend/grammar/grammar_fixture.h"
 
 namespace flare::frontend::grammar {

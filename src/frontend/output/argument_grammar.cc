@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "base/processor_time.h"
 #include "frontend/grammar/compiled_grammar.h"
 #include "frontend/output/constraint.h"
 
@@ -141,17 +142,17 @@ Expr ArgumentGrammar::body(const Spelling& spelling, const Tool& tool, bool enfo
 bool ArgumentGrammar::enforceable(const Json& schema, std::string_view pointer) {
   const auto [known, is_new] = judged_.try_emplace(tool_->name + ' ' + schema.to_text(), true);
   if (!is_new) return known->second;
-  const double started = grammar::thread_processor_ms();
+  const double started = thread_processor_ms();
   grammar::CompileLimits limits;
   limits.timeout_ms = std::max(0, limits.timeout_ms - static_cast<int>(judging_ms_));
   limits.warm_ms = 0;
   try {
     grammar::compile(grammar::json_schema_grammar(schema, {.strict = tool_->strict}),
                      byte_vocabulary(), limits);
-    judging_ms_ += grammar::thread_processor_ms() - started;
+    judging_ms_ += thread_processor_ms() - started;
     return true;
   } catch (const grammar::ConstraintError& error) {
-    judging_ms_ += grammar::thread_processor_ms() - started;
+    judging_ms_ += thread_processor_ms() - started;
     known->second = false;
     const std::string where = std::string(pointer) + error.pointer();
     if (tool_->strict) refuse(where, error.message());

@@ -167,6 +167,7 @@ class Evaluator {
   int64_t now_unix_;
   RenderLimits limits_;
   std::chrono::steady_clock::time_point deadline_;
+  double processor_deadline_ms_;  // of this thread
   uint64_t steps_ = 0;
   size_t work_ = 0;
   int line_ = 1;

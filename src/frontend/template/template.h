@@ -16,7 +16,7 @@ struct RenderLimits {
   uint64_t max_steps = 200'000;  // evaluated nodes
   uint64_t max_output_bytes = 8u << 20;
   int max_depth = 100;  // nested calls and expressions
-  int timeout_ms = 1000;
+  int timeout_ms = 1000;  // of processor time
 };
 
 // A parsed template. Immutable; render() may run on any thread.
