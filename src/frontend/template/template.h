@@ -15,7 +15,7 @@ namespace flare::frontend {
 struct RenderLimits {
   uint64_t max_steps = 200'000;  // evaluated nodes
   uint64_t max_output_bytes = 8u << 20;
-  int max_depth = 100;  // nested calls and expressions
+  int max_depth = 100;    // nested calls and expressions
   int timeout_ms = 1000;  // of processor time
 };
 
