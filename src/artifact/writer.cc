@@ -10,6 +10,7 @@
 #include "artifact/reader.h"
 #include "base/checked.h"
 #include "base/file_stamps.h"
+#include "base/one_line.h"
 
 namespace flare::artifact {
 namespace {
@@ -77,6 +78,15 @@ uint64_t reserve_for(uint64_t text_bytes) {
          kHeaderBytes;
 }
 
+bool is_utf8(const std::string& text) {
+  try {
+    parse_json(quote_json(text), "");
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 std::vector<FileEntry> split(uint64_t payload_bytes, uint64_t json_bytes,
                              const std::string& entry_name, std::optional<uint64_t> limit) {
   const uint64_t start = entry_payload_start(json_bytes);
@@ -92,6 +102,10 @@ std::vector<FileEntry> split(uint64_t payload_bytes, uint64_t json_bytes,
                 "{}: max_file_bytes {} is too small, at least {} expected for this "
                 "directory",
                 entry_name, *limit, std::max(start, kFileAlignment) + kFileAlignment);
+  if (!is_utf8(entry_name))
+    throw Error(Code::kUsage,
+                "{}: the name is no UTF-8, which it must be to name parts of a split file",
+                one_line(entry_name));
   std::vector<FileEntry> files{{.path = "", .payload_bytes = entry_capacity}};
   for (uint64_t at = entry_capacity; at < payload_bytes;) {
     const uint64_t bytes = std::min(part_capacity, payload_bytes - at);

@@ -102,7 +102,7 @@ DType dtype_of(const GgufTensor& tensor, const std::string& file) {
   if (const auto block = block_dtype(tensor.type->name)) return *block;
   throw Error(Code::kSupport,
               "{}: tensor {} is {}, whose blocks cannot be read; F32, F16, BF16, Q2_0, Q4_0 to "
-              "Q8_0, Q2_K to Q6_K, IQ4_NL and IQ4_XS can",
+              "Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS, MXFP4 and PQ2_0 can",
               file, quote(tensor.name), tensor.type->name);
 }
 

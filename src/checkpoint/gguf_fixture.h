@@ -61,11 +61,6 @@ class GgufBuilder {
     for (const uint32_t value : values) bytes.number(value);
     return set(key, bytes.all());
   }
-  GgufBuilder& f32s(const std::string& key, const std::vector<float>& values) {
-    GgufBytes bytes = array(GgufKind::kF32, values.size());
-    for (const float value : values) bytes.number(value);
-    return set(key, bytes.all());
-  }
   GgufBuilder& flags(const std::string& key, const std::vector<bool>& values) {
     GgufBytes bytes = array(GgufKind::kBool, values.size());
     for (const bool value : values) bytes.number<uint8_t>(value ? 1 : 0);

@@ -39,7 +39,8 @@ constexpr std::array kDTypes = {
     DTypeRow{DType::kQ5_1, "Q5_1", 0},      DTypeRow{DType::kQ2_0, "Q2_0", 0},
     DTypeRow{DType::kQ2K, "Q2_K", 0},       DTypeRow{DType::kQ3K, "Q3_K", 0},
     DTypeRow{DType::kQ5K, "Q5_K", 0},       DTypeRow{DType::kIq4Nl, "IQ4_NL", 0},
-    DTypeRow{DType::kIq4Xs, "IQ4_XS", 0},
+    DTypeRow{DType::kIq4Xs, "IQ4_XS", 0},   DTypeRow{DType::kMxfp4, "MXFP4", 0},
+    DTypeRow{DType::kPq2_0, "PQ2_0", 0},
 };
 
 const DTypeRow& dtype_row(DType dtype) {

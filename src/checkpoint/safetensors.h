@@ -53,6 +53,8 @@ enum class DType : uint8_t {
   kQ5K,
   kIq4Nl,
   kIq4Xs,
+  kMxfp4,
+  kPq2_0,
 };
 // Whether it is one of ggml's blocks.
 bool is_block(DType dtype);

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/one_line.h"
 #include "checkpoint/gguf_parts.h"
 #include "codec/nvfp4.h"
 #include "prepare/import/gguf_vocabulary.h"
@@ -50,11 +51,11 @@ std::string checkpoint_name(const fs::path& path) {
   fs::path whole = fs::weakly_canonical(path, error);
   if (error) whole = path;
   if (!fs::is_directory(whole, error)) {
-    if (whole.extension() == ".gguf") return checkpoint::gguf_model_name(whole);
-    if (whole.filename() != "model.safetensors") return whole.stem().string();
+    if (whole.extension() == ".gguf") return one_line(checkpoint::gguf_model_name(whole));
+    if (whole.filename() != "model.safetensors") return one_line(whole.stem().string());
     whole = whole.parent_path();
   }
-  const std::string name = whole.filename().string();
+  const std::string name = one_line(whole.filename().string());
   return name.empty() ? "model" : name;
 }
 

@@ -11,6 +11,7 @@
 #include "checkpoint/safetensors.h"
 #include "prepare/import/import.h"
 #include "prepare/prepare.h"
+#include "prepare/recipe/encode.h"
 #include "runtime/engine.h"
 #include "runtime/forward.h"
 #include "tests/goldens/artifact_of.h"
@@ -106,30 +107,46 @@ INSTANTIATE_TEST_SUITE_P(Twins, Gguf, testing::ValuesIn(kFiles), [](const auto& 
   return name;
 });
 
-// A mixture of which no graph is built yet: every number of the converter's file is that of the
-// checkpoint it was made from. 1 + w of norms and -exp(a) are rounded to fp32 there.
-TEST(GgufMixture, HasTheNumbersOfItsCheckpoint) {
-  const fs::path file = kTwins / "qwen3_5_moe-bf16.gguf",
-                 folder = kShared / "goldens/models/qwen3_5_moe";
+void expect_same_rows(const prepare::ImportedParameter& got, const prepare::ImportedParameter& want,
+                      float tolerance) {
+  const codec::Geometry g = prepare::geometry_of(want);
+  std::vector<float> a(g.rows * g.cols), b(a.size());
+  prepare::read_rows(got, 0, g.rows, a.data());
+  prepare::read_rows(want, 0, g.rows, b.data());
+  for (size_t i = 0; i < a.size(); ++i)
+    ASSERT_LE(std::abs(a[i] - b[i]), tolerance) << want.name << " " << i;
+}
+
+// Every number of the converter's file, draft layer included, is that of the checkpoint it was made
+// from; 1 + w of norms and -exp(a) are rounded to fp32 there.
+class GgufTwin : public testing::TestWithParam<const char*> {};
+
+TEST_P(GgufTwin, HasTheNumbersOfItsCheckpoint) {
+  const std::string name = GetParam();
+  const fs::path file = kTwins / (name + "-bf16.gguf"),
+                 folder = kShared / (name == "nano" ? "models" : "goldens/models") / name;
   if (!fs::exists(file)) GTEST_SKIP() << file << " is absent";
-  const auto twin = prepare::open_source(file, "", 2),
-             original = prepare::open_source(folder, "", 2);
-  const auto names = original->parameters("text");
-  EXPECT_EQ(twin->parameters("text"), names);
-  EXPECT_EQ(twin->config("text"), original->config("text"));
-  const auto model = prepare::import_checkpoint(checkpoint::Checkpoint::open(folder));
-  for (const prepare::ImportedParameter& parameter : model.components[0].parameters) {
-    const uint64_t n = codec::element_count(parameter.shape);
-    const auto got = twin->values(parameter.name, n), want = original->values(parameter.name, n);
-    ASSERT_EQ(got.size(), want.size()) << parameter.name;
-    const bool is_rounded = parameter.name.ends_with("norm") || parameter.name.ends_with("a_log");
-    for (uint64_t i = 0; i < n; ++i)
-      if (is_rounded)
-        ASSERT_NEAR(got[i], want[i], 1e-6) << parameter.name << " " << i;
-      else
-        ASSERT_EQ(got[i], want[i]) << parameter.name << " " << i;
+  const std::vector<std::string> components = {"text", "mtp"};
+  const auto twin = checkpoint::Checkpoint::open(file),
+             original = checkpoint::Checkpoint::open(folder);
+  const auto got = prepare::import_checkpoint(twin, components),
+             want = prepare::import_checkpoint(original, components);
+  for (const std::string& id : components) {
+    ASSERT_NE(got.find(id), nullptr) << id;
+    EXPECT_EQ(got.find(id)->config, want.find(id)->config);
+    ASSERT_EQ(got.find(id)->parameters.size(), want.find(id)->parameters.size());
+    for (const prepare::ImportedParameter& parameter : want.find(id)->parameters) {
+      const prepare::ImportedParameter* of_twin = got.find(id)->find(parameter.name);
+      ASSERT_NE(of_twin, nullptr) << parameter.name;
+      ASSERT_EQ(of_twin->shape, parameter.shape) << parameter.name;
+      const bool is_rounded = parameter.name.ends_with("norm") || parameter.name.ends_with("a_log");
+      expect_same_rows(*of_twin, parameter, is_rounded ? 1e-6f : 0);
+    }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Drafted, GgufTwin, testing::Values("nano", "qwen3_5", "qwen3_5_moe"),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST(GgufMixture, IsRefusedWhereItWouldRun) {
   const fs::path file = kTwins / "qwen3_5_moe-bf16.gguf";

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # GGUF files whose DeltaNet output projection is a 256-wide k-quant over tiled value heads (artifact
-# feature input_columns), against twins in the layout of Hugging Face checkpoints: the same numbers,
-# decoded here by numpy, with the heads grouped. Logits of the two must agree.
+# feature input_columns), or in the blocks of MXFP4 or PQ2_0, which fit into a head; against twins in
+# the layout of Hugging Face checkpoints: the same numbers, decoded here by numpy, with the heads
+# grouped. Logits of the two must agree.
 #
 # usage: tiled_heads_test.py IGNITION [unittest arguments]
 import hashlib
@@ -65,15 +66,38 @@ def decode_q6_k(data):
     return ((half(data, 208) * scale)[:, :, None] * code).reshape(n, 256)
 
 
-# Number in a file, bytes of a block, its fp16 fields with their usual size, decoder.
+def decode_mxfp4(data):
+    """Values of blocks [n, 17]: a power of two as its exponent + 127, 32 four-bit floats, the low
+    nibbles of 16 bytes before their high ones.
+    """
+    magnitudes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    table = np.concatenate([magnitudes, -magnitudes])
+    codes = np.hstack([data[:, 1:] & 15, data[:, 1:] >> 4])
+    return np.exp2(data[:, :1].astype(np.float64) - 127) * table[codes]
+
+
+def decode_pq2_0(data):
+    """Values of blocks [n, 34]: d, 128 bit pairs, the lowest of a byte first. d·(pair − 1)."""
+    pairs = (data[:, 2:, None] >> np.array([0, 2, 4, 6]) & 3).reshape(len(data), 128)
+    return half(data, 0) * (pairs.astype(np.float64) - 1)
+
+
+# Number in a file, values and bytes of a block, its fp16 fields with their usual size, decoder.
 TYPES = {
-    "q4_k": (12, 144, {0: 2e-3, 2: 1.5e-2}, decode_q4_k),
-    "q6_k": (14, 210, {208: 1e-4}, decode_q6_k),
+    "q4_k": (12, 256, 144, {0: 2e-3, 2: 1.5e-2}, decode_q4_k),
+    "q6_k": (14, 256, 210, {208: 1e-4}, decode_q6_k),
+    "mxfp4": (39, 32, 17, {}, decode_mxfp4),
+    "pq2_0": (142, 128, 34, {0: 0.1}, decode_pq2_0),
 }
 
 
-def random_blocks(rng, n, n_bytes, halves):
+def random_blocks(rng, n, type_name):
+    _, _, n_bytes, halves, _ = TYPES[type_name]
     data = rng.integers(0, 256, (n, n_bytes), np.uint8)
+    if type_name == "mxfp4":
+        data[:, 0] = rng.integers(122, 125, n)
+    if type_name == "pq2_0":  # no pair is 3
+        data[:, 2:] = rng.integers(0, 3, (n, n_bytes - 2, 4)) @ np.array([1, 4, 16, 64])
     for at, size in halves.items():
         data[:, at:at + 2] = (size * rng.uniform(0.5, 1.5, (n, 1))).astype("<f2").view(np.uint8)
     return data
@@ -85,7 +109,7 @@ class Model:
     def __init__(self, nk, nv, dv, type_name, seed):
         self.nk, self.nv, self.dv = nk, nv, dv
         rng = np.random.default_rng(seed)
-        self.number, n_bytes, halves, decode = TYPES[type_name]
+        self.number, n_values, _, _, decode = TYPES[type_name]
         self.tensors, self.blocks, self.tiled = {}, {}, {}
         keys, values = nk * DK, nv * dv
 
@@ -125,7 +149,7 @@ class Model:
             self.tensors[p + "dt_bias"] = rng.uniform(-1, 1, nv).astype(np.float32)
             self.tensors[p + "norm.weight"] = rng.uniform(0.5, 1.5, dv).astype(np.float32)
             name = p + "out_proj.weight"
-            self.blocks[name] = random_blocks(rng, HIDDEN * values // 256, n_bytes, halves)
+            self.blocks[name] = random_blocks(rng, HIDDEN * values // n_values, type_name)
             decoded = decode(self.blocks[name])
             self.tiled[name] = decoded.reshape(HIDDEN, values).astype(np.float32)
             self.tensors[name] = self.tiled[name][:, self.tiled_index(dv)]
@@ -318,7 +342,7 @@ class TiledHeads(unittest.TestCase):
     def test_numpy_decodes_as_specified(self):
         # spec/artifact.md §18.10
         for name, digest in ("q4_k", "63f7001c611b94e6"), ("q6_k", "a1a75fd4282ec112"):
-            _, n_bytes, halves, decode = TYPES[name]
+            _, _, n_bytes, halves, decode = TYPES[name]
             block = (37 * np.arange(n_bytes) + 11).astype(np.uint8).reshape(1, -1)
             for at, word in zip(halves, (0x3400, 0x2C00)):
                 block[0, at:at + 2] = word & 255, word >> 8
@@ -343,6 +367,18 @@ class TiledHeads(unittest.TestCase):
 
     def test_blocks_of_four_heads_q6_k(self):
         self.check(nk=2, nv=4, dv=64, type_name="q6_k")
+
+    def check_in_order(self, type_name, format_name):
+        kept, _ = self.check(nk=2, nv=6, dv=128, type_name=type_name)
+        objects = ignition("inspect", kept, "--uses", "--objects")
+        self.assertNotIn("input_columns", objects)
+        self.assertIn(format_name, objects)
+
+    def test_blocks_within_a_head_mxfp4(self):
+        self.check_in_order("mxfp4", "mxfp4")
+
+    def test_blocks_within_a_head_pq2_0(self):
+        self.check_in_order("pq2_0", "t2_g128_fp16")
 
 
 if __name__ == "__main__":

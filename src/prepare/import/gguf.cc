@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 #include <set>
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "prepare/import/gguf_repacked.h"
 #include "prepare/import/tensor_pool.h"
+#include "prepare/recipe/recipe.h"
 
 namespace flare::prepare {
 namespace {
@@ -175,10 +178,16 @@ Json read_rope(Keys& keys, const checkpoint::Checkpoint& checkpoint, double defa
   return rope;
 }
 
+// Draft layers follow those of the text model and count as blocks.
+uint64_t draft_layers(Keys& keys) {
+  const auto count = keys.find("nextn_predict_layers");
+  return count ? count->as_u64() : 0;
+}
+
 // What every family has.
 void read_common(Keys& keys, const Family& family, const checkpoint::Checkpoint& checkpoint,
                  GgufConfig& out) {
-  out.mtp_layers = keys.find("nextn_predict_layers") ? keys.at("nextn_predict_layers").as_u64() : 0;
+  out.mtp_layers = draft_layers(keys);
   const uint64_t blocks = keys.count("block_count");
   if (out.mtp_layers >= blocks)
     throw Error(Code::kBinding, "{}: {} layers of which {} are MTP layers, expected fewer",
@@ -361,6 +370,36 @@ constexpr Name kLayerNames[] = {
     {"linear_attn.out_proj.weight", "ssm_out.weight"},
 };
 
+// Of the draft layer, behind "mtp." and "blk.N."; the others follow kLayerNames.
+constexpr Name kDraftNames[] = {
+    {"fc.weight", "nextn.eh_proj.weight"},
+    {"pre_fc_norm_embedding.weight", "nextn.enorm.weight"},
+    {"pre_fc_norm_hidden.weight", "nextn.hnorm.weight"},
+    {"norm.weight", "nextn.shared_head_norm.weight"},
+};
+
+// Where the file keeps the tensor of a layer, whether it has it or not; empty for unknown names.
+std::string layer_tensor(std::string_view layer, std::string_view name,
+                         const checkpoint::Checkpoint& checkpoint) {
+  std::string found;
+  for (const Name& row : kLayerNames) {
+    if (row.hugging_face != name) continue;
+    found = fmt::format("blk.{}.{}", layer, row.gguf);
+    if (checkpoint.find(found) != nullptr) return found;
+  }
+  return found;
+}
+
+std::string draft_tensor(std::string_view name, const checkpoint::Checkpoint& checkpoint) {
+  const GgufFile& file = *checkpoint.gguf();
+  Keys keys(file, file.at("general.architecture").as_string());
+  const std::string layer = std::to_string(keys.count("block_count") - draft_layers(keys));
+  for (const Name& row : kDraftNames)
+    if (row.hugging_face == name) return fmt::format("blk.{}.{}", layer, row.gguf);
+  constexpr std::string_view block = "layers.0.";
+  return name.starts_with(block) ? layer_tensor(layer, name.substr(block.size()), checkpoint) : "";
+}
+
 // Rows of heads whose halves were interleaved: row p·d/2 + j of a head is stored row 2j + p.
 std::vector<Piece> unpaired(const Piece& all, uint64_t head_rows) {
   std::vector<Piece> out;
@@ -368,7 +407,7 @@ std::vector<Piece> unpaired(const Piece& all, uint64_t head_rows) {
     for (uint64_t p = 0; p < 2; ++p)
       for (uint64_t j = 0; j < head_rows / 2; ++j) {
         const uint64_t row = head + 2 * j + p;
-        out.push_back({all.tensor, row, row + 1});
+        out.push_back({all.tensor, row, row + 1, all.encoded});
       }
   return out;
 }
@@ -389,7 +428,7 @@ void regroup_rows(const GgufConfig& c, uint64_t unit, ImportedParameter& paramet
   const Piece all = parameter.pieces.front();
   parameter.pieces.clear();
   for_each_value_head(c, all.row_begin, unit, [&](uint64_t begin, uint64_t end) {
-    parameter.pieces.push_back({all.tensor, begin, end});
+    parameter.pieces.push_back({all.tensor, begin, end, all.encoded});
   });
 }
 
@@ -399,6 +438,12 @@ void regroup_columns(const GgufConfig& c, uint64_t begin, uint64_t unit,
   for_each_value_head(c, begin, unit, [&](uint64_t first, uint64_t end) {
     parameter.columns.push_back({first, end});
   });
+  Piece& piece = parameter.pieces.front();
+  if (piece.encoded == nullptr) return;
+  const auto reordered = reorder_repacked(*piece.encoded, parameter.columns);
+  if (reordered == nullptr) return;
+  piece.encoded = reordered;
+  parameter.columns.clear();
 }
 
 void regroup_value_heads(const GgufConfig& c, std::string_view role, ImportedParameter& parameter) {
@@ -413,12 +458,13 @@ void regroup_value_heads(const GgufConfig& c, std::string_view role, ImportedPar
 bool is_offset_norm(std::string_view role) {
   return role == "input_norm" || role == "post_attention_norm" || role == "final_norm" ||
          role == "attention/query_norm" || role == "attention/key_norm" ||
-         role == "attention_output_norm" || role == "ffn_output_norm";
+         role == "attention_output_norm" || role == "ffn_output_norm" || role == "embedding_norm" ||
+         role == "hidden_norm";
 }
 
-// "gdn/value" of "text/layers/3/gdn/value", "final_norm" of "text/final_norm".
+// "gdn/value" of "text/layers/3/gdn/value", "final_norm" of "mtp/final_norm".
 std::string_view role_of(std::string_view name) {
-  name.remove_prefix(std::string_view("text/").size());
+  name.remove_prefix(name.find('/') + 1);
   constexpr std::string_view layers = "layers/";
   if (!name.starts_with(layers)) return name;
   name.remove_prefix(layers.size());
@@ -431,6 +477,24 @@ void check_vector(const std::string& where, const ImportedParameter& parameter) 
       parameter.kind == ParameterKind::kPlain)
     throw Error(Code::kSupport, "{}: tensor '{}' is {}, expected F32, F16 or BF16", where,
                 tensor.name, checkpoint::dtype_name(tensor.dtype));
+}
+
+// Whether the norms of a draft layer are stored as 1 + w like the others of the file, which its
+// exporter decides (spec/artifact.md §15.3). w lies around 0, a norm by itself may be anywhere: the
+// median of their means tells.
+bool draft_norms_plus_one(const ImportedComponent& mtp) {
+  std::vector<double> means;
+  for (const ImportedParameter& parameter : mtp.parameters) {
+    if (!is_offset_norm(role_of(parameter.name))) continue;
+    const checkpoint::Tensor& tensor = *parameter.pieces.front().tensor;
+    const uint64_t n = codec::element_count(parameter.shape);
+    std::vector<float> values(n);
+    codec::format(direct_format_of(tensor.dtype).value())
+        .decode(tensor.bytes.data(), {1, n}, 0, 0, n, values.data());
+    means.push_back(std::reduce(values.begin(), values.end(), 0.0) / static_cast<double>(n));
+  }
+  std::ranges::sort(means);
+  return means.empty() || means[means.size() / 2] >= 0.5;
 }
 
 }  // namespace
@@ -455,31 +519,35 @@ GgufConfig read_gguf_config(const checkpoint::Checkpoint& checkpoint) {
 std::string gguf_tensor_name(std::string_view name, const checkpoint::Checkpoint& checkpoint) {
   for (const Name& row : kGlobalNames)
     if (row.hugging_face == name) return std::string(row.gguf);
-  constexpr std::string_view layers = "model.layers.";
-  if (!name.starts_with(layers)) return std::string(name);
-  const std::string_view rest = name.substr(layers.size());
-  const size_t dot = rest.find('.');
-  if (dot == std::string_view::npos) return std::string(name);
+  constexpr std::string_view layers = "model.layers.", draft = "mtp.";
   std::string found;
-  for (const Name& row : kLayerNames) {
-    if (row.hugging_face != rest.substr(dot + 1)) continue;
-    found = fmt::format("blk.{}.{}", rest.substr(0, dot), row.gguf);
-    if (checkpoint.find(found) != nullptr) return found;
+  if (name.starts_with(draft)) {
+    found = draft_tensor(name.substr(draft.size()), checkpoint);
+  } else if (name.starts_with(layers)) {
+    const std::string_view rest = name.substr(layers.size());
+    if (const size_t dot = rest.find('.'); dot != std::string_view::npos)
+      found = layer_tensor(rest.substr(0, dot), rest.substr(dot + 1), checkpoint);
   }
   return found.empty() ? std::string(name) : found;
 }
 
 void restore_gguf_orders(const GgufConfig& config, const std::string& where, ImportedModel& model) {
-  for (ImportedComponent& component : model.components)
+  for (ImportedComponent& component : model.components) {
+    for (const ImportedParameter& parameter : component.parameters) check_vector(where, parameter);
+    bool plus_one = config.norms_plus_one;
+    if (component.id == "mtp" && !draft_norms_plus_one(component)) {
+      plus_one = false;
+      model.notes.emplace_back("norms of the MTP layer are stored as w, those of others as 1 + w");
+    }
     for (ImportedParameter& parameter : component.parameters) {
-      check_vector(where, parameter);
       const std::string_view role = role_of(parameter.name);
       if (config.rotary_rows != 0 && (role == "attention/query" || role == "attention/key"))
         parameter.pieces = unpaired(parameter.pieces.front(), config.rotary_rows);
-      if (config.norms_plus_one && is_offset_norm(role)) parameter.transform = Transform::kMinusOne;
+      if (plus_one && is_offset_norm(role)) parameter.transform = Transform::kMinusOne;
       if (role == "gdn/a_log") parameter.transform = Transform::kLogNegated;
       if (config.nv != config.nk) regroup_value_heads(config, role, parameter);
     }
+  }
 }
 
 }  // namespace flare::prepare

@@ -142,6 +142,29 @@ inline GgufBuilder tiny_qwen35() {
   return b;
 }
 
+// The same with a draft layer behind it, whose norms are `norm` everywhere.
+inline GgufBuilder tiny_qwen35_with_draft(float norm) {
+  GgufBuilder b = tiny_qwen35();
+  b.u32("qwen35.block_count", 2).u32("qwen35.nextn_predict_layers", 1);
+  const auto norms = [&](const std::string& name, uint64_t n) {
+    GgufBytes bytes;
+    for (uint64_t i = 0; i < n; ++i) bytes.number(norm);
+    b.tensor("blk.1." + name, {n}, kF32, bytes.all());
+  };
+  f32_tensor(b, "blk.1.nextn.eh_proj.weight", {8, 16}, 700);
+  for (const char* name :
+       {"nextn.enorm", "nextn.hnorm", "nextn.shared_head_norm", "attn_norm", "post_attention_norm"})
+    norms(std::string(name) + ".weight", 8);
+  norms("attn_q_norm.weight", 4);
+  norms("attn_k_norm.weight", 4);
+  f32_tensor(b, "blk.1.attn_q.weight", {16, 8}, 800);
+  f32_tensor(b, "blk.1.attn_k.weight", {4, 8}, 900);
+  f32_tensor(b, "blk.1.attn_v.weight", {4, 8});
+  f32_tensor(b, "blk.1.attn_output.weight", {8, 8});
+  mlp(b, "blk.1.");
+  return b;
+}
+
 // Two layers whose outputs are q4_k: four heads of 64 fill a block, a row. Stored column c of row r
 // is (r + 1)·floor(c/16), in both layers.
 constexpr uint64_t kWideDv = 64, kWideValues = kNv * kWideDv;

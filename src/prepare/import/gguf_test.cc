@@ -9,7 +9,9 @@
 #include "base/test_support.h"
 #include "prepare/checkpoint_source.h"
 #include "prepare/import/gguf_model_fixture.h"
+#include "prepare/import/import.h"
 #include "prepare/recipe/build.h"
+#include "prepare/recipe/encode.h"
 
 namespace flare::prepare {
 namespace {
@@ -109,6 +111,64 @@ void expect_row(Opened& model, const std::string& name, uint64_t rows, uint64_t 
   const auto values = model.values(name, rows * cols);
   for (uint64_t c = 0; c < cols; ++c)
     EXPECT_EQ(values[row * cols + c], first + static_cast<float>(c)) << name << " " << row;
+}
+
+// Row `row` of a parameter of component mtp.
+std::vector<float> draft_row(const ImportedModel& model, const std::string& name, uint64_t row) {
+  const ImportedParameter* parameter = model.find("mtp")->find(name);
+  if (parameter == nullptr) throw Error(Code::kBinding, "no {}", name);
+  std::vector<float> out(geometry_of(*parameter).cols);
+  read_rows(*parameter, row, 1, out.data());
+  return out;
+}
+
+// Exporters differ in whether they add 1 to the norms of the draft layer (artifact.md §15.3).
+TEST(GgufQwen35Draft, IsTheLayerBehindTheOthersWhateverItsNormsAre) {
+  for (const float stored : {1.25f, 0.25f}) {
+    const TemporaryFolder folder;
+    const auto checkpoint = checkpoint::Checkpoint::open(
+        folder.write("model.gguf", tiny_qwen35_with_draft(stored).bytes()));
+    const ImportedModel model = import_checkpoint(checkpoint, {"text", "mtp"});
+    ASSERT_EQ(model.components.size(), 2u);
+    EXPECT_TRUE(model.skipped.empty());
+    EXPECT_EQ(model.find("mtp")->config.to_text(), R"({"architectures":["Qwen3_5MTP"]})");
+    EXPECT_EQ(model.notes.size(), stored < 1 ? 1u : 0u);
+    for (const char* norm : {"embedding_norm", "hidden_norm", "final_norm", "layers/0/input_norm",
+                             "layers/0/post_attention_norm", "layers/0/attention/query_norm"})
+      EXPECT_EQ(draft_row(model, std::string("mtp/") + norm, 0)[0], 0.25f) << norm << " " << stored;
+    EXPECT_EQ(draft_row(model, "mtp/input_projection", 1)[0], 716);
+    // Query and gate rows of a head lie one after the other, as in checkpoints.
+    EXPECT_EQ(draft_row(model, "mtp/layers/0/attention/query", 4)[0], 800 + 8 * 8);
+    EXPECT_EQ(draft_row(model, "mtp/layers/0/attention/gate", 0)[0], 800 + 4 * 8);
+    EXPECT_EQ(draft_row(model, "mtp/layers/0/attention/key", 1)[0], 908);
+    // The text model's own norms stay what they are.
+    EXPECT_EQ(model.find("text")->find("text/layers/0/input_norm")->transform,
+              Transform::kMinusOne);
+  }
+}
+
+TEST(GgufQwen35Draft, IsLeftOutWhenNobodyAsksAndOnlyOneIsKnown) {
+  const auto imported = [](const GgufBuilder& file, const std::vector<std::string>& components) {
+    const TemporaryFolder folder;
+    const auto checkpoint = checkpoint::Checkpoint::open(folder.write("model.gguf", file.bytes()));
+    return import_checkpoint(checkpoint, components).skipped;
+  };
+  const auto skipped = imported(tiny_qwen35_with_draft(1), {"text"});
+  ASSERT_EQ(skipped.size(), 1u);
+  EXPECT_EQ(skipped[0].id, "mtp");
+  EXPECT_EQ(skipped[0].tensors, 15u);
+  GgufBuilder two = tiny_qwen35_with_draft(1);
+  two.u32("qwen35.block_count", 3).u32("qwen35.nextn_predict_layers", 2);
+  f32_tensor(two, "blk.2.attn_norm.weight", {8}, 1);
+  EXPECT_EQ(imported(two, {"text", "mtp"}).size(), 2u);
+  GgufBuilder more = tiny_qwen35_with_draft(1);
+  f32_tensor(more, "blk.1.nextn.embed_tokens.weight", {4, 8});
+  EXPECT_EQ(imported(more, {"text"}).size(), 1u);
+  const Error error = error_of([&] { imported(more, {"text", "mtp"}); });
+  EXPECT_EQ(error.code(), Code::kBinding);
+  EXPECT_NE(error.message().find("blk.1.nextn.embed_tokens.weight' is left over"),
+            std::string::npos)
+      << error.message();
 }
 
 TEST(GgufQwen35Moe, ExpertsComeOutOfTheirStacks) {
@@ -285,7 +345,7 @@ TEST(GgufRefused, TypesThatNothingDecodesAreNamed) {
   } types[] = {{16, "IQ2_XXS", 256, 66}, {17, "IQ2_XS", 256, 74}, {18, "IQ3_XXS", 256, 98},
                {19, "IQ1_S", 256, 50},   {21, "IQ3_S", 256, 110}, {22, "IQ2_S", 256, 82},
                {29, "IQ1_M", 256, 56},   {34, "TQ1_0", 256, 54},  {35, "TQ2_0", 256, 66},
-               {39, "MXFP4", 32, 17},    {9, "Q8_1", 32, 36},     {15, "Q8_K", 256, 292}};
+               {9, "Q8_1", 32, 36},      {15, "Q8_K", 256, 292}};
   for (const auto& type : types) {
     GgufBuilder file = tiny_llama();
     file.tensor("blk.0.ffn_up.weight", {1, type.values}, type.id, std::string(type.bytes, '\0'));

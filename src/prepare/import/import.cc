@@ -48,14 +48,16 @@ const Architecture& find_architecture(const std::string& name, const std::string
 
 // Translates configuration and names, lets the family's adapter import, and undoes the order of
 // rows and the numbers that GGUF keeps differently.
-ImportedModel import_gguf(const checkpoint::Checkpoint& checkpoint) {
+ImportedModel import_gguf(const checkpoint::Checkpoint& checkpoint,
+                          std::vector<std::string> components) {
   const std::string where = checkpoint.gguf()->path().string();
   const GgufConfig gguf = read_gguf_config(checkpoint);
   const std::string name = architecture_name(gguf.config, where);
-  TensorPool tensors(checkpoint);
+  if (gguf.mtp_layers != 1) std::erase(components, "mtp");  // adapters know one layer
+  TensorPool tensors(checkpoint, nullptr, std::move(components));
   ImportedModel model;
   find_architecture(name, where).import(name, gguf.config, where, tensors, model);
-  for (uint64_t i = 0; i < gguf.mtp_layers; ++i)
+  for (uint64_t i = 0; i < gguf.mtp_layers && model.find("mtp") == nullptr; ++i)
     tensors.skip_component("mtp", fmt::format("blk.{}.", gguf.layers + i), model.skipped);
   tensors.skip_derived("rope_freqs.weight");
   tensors.finish(name);
@@ -79,7 +81,7 @@ const ImportedComponent* ImportedModel::find(std::string_view id) const {
 
 ImportedModel import_checkpoint(const checkpoint::Checkpoint& checkpoint,
                                 const std::vector<std::string>& components) {
-  if (checkpoint.gguf() != nullptr) return import_gguf(checkpoint);
+  if (checkpoint.gguf() != nullptr) return import_gguf(checkpoint, components);
   const std::string where = (checkpoint.folder() / "config.json").string();
   const Json& config = checkpoint.config();
   if (config.is_null())

@@ -322,13 +322,15 @@ void import_qwen3_5(std::string_view architecture, const Json& json, const std::
   text.config = normalised(kind, s, tied, eps, std::move(rope));
   for (uint64_t i = 0; i < s.layers; ++i) add_layer(build, tensors, text, s, prefix, i);
   if (tensors.wants("mtp") && tensors.has("mtp.fc.weight")) import_mtp(tensors, kind, s, model);
-  tensors.skip_component("mtp", "mtp.", model.skipped);
+  // What is left of a component that was imported belongs to nothing.
+  if (model.find("mtp") == nullptr) tensors.skip_component("mtp", "mtp.", model.skipped);
   const Json* vision = json.find("vision_config");
   if (tensors.wants("vision") && vision != nullptr && vision->is_object())
     import_qwen3_5_vision(kind.family, *vision, where + ": vision_config", s.hidden, tensors,
                           model);
-  for (std::string_view visual : {"model.visual.", "visual."})
-    tensors.skip_component("vision", visual, model.skipped);
+  if (model.find("vision") == nullptr)
+    for (std::string_view visual : {"model.visual.", "visual."})
+      tensors.skip_component("vision", visual, model.skipped);
   tensors.skip_derived(".rotary_emb.inv_freq");
 }
 

@@ -5,13 +5,15 @@
 
 #include "base/error.h"
 #include "prepare/import/gguf.h"
+#include "prepare/import/gguf_repacked.h"
 
 namespace flare::prepare {
 namespace {
 
 bool is_real(checkpoint::DType dtype) {
   using enum checkpoint::DType;
-  return dtype == kBf16 || dtype == kF16 || dtype == kF32 || dtype == kF64 || is_block(dtype);
+  return dtype == kBf16 || dtype == kF16 || dtype == kF32 || dtype == kF64 ||
+         (is_block(dtype) && !is_repacked(dtype));
 }
 
 codec::Shape squeezed(codec::Shape shape) {
@@ -83,6 +85,15 @@ const checkpoint::Tensor& TensorPool::take(std::string_view name, const codec::S
   return *tensor;
 }
 
+Piece TensorPool::take_repacked(std::string_view name, const checkpoint::Tensor& tensor,
+                                const codec::Shape& shape) {
+  check_shape(tensor, {codec::Shape(shape)});
+  const auto source = open_repacked(tensor, place(tensor), codec::geometry_of(shape));
+  taken_[index_of(tensor)] = true;
+  encoded_.emplace(name, source);
+  return {&tensor, 0, source->facts().geometry.rows, source};
+}
+
 Piece TensorPool::weight(std::string_view name, const codec::Shape& shape, bool linear) {
   if (const auto known = encoded_.find(name); known != encoded_.end()) {
     const codec::Geometry& geometry = known->second->facts().geometry;
@@ -102,6 +113,9 @@ Piece TensorPool::weight(std::string_view name, const codec::Shape& shape, bool 
     }
     if (scheme != nullptr && linear && !quantisation_->codes_decide()) plain_.emplace_back(module);
   }
+  if (const checkpoint::Tensor* stored = find(name);
+      stored != nullptr && is_repacked(stored->dtype))
+    return take_repacked(name, *stored, shape);
   const checkpoint::Tensor& tensor = take(name, shape);
   return {&tensor, 0, codec::geometry_of(shape).rows};
 }

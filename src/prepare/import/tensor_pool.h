@@ -65,6 +65,8 @@ class TensorPool {
   const checkpoint::Tensor* find(std::string_view name) const;
   std::string stored_name(std::string_view name) const;
   size_t index_of(const checkpoint::Tensor& tensor) const;
+  Piece take_repacked(std::string_view name, const checkpoint::Tensor& tensor,
+                      const codec::Shape& shape);
   void check_shape(const checkpoint::Tensor& tensor, const std::vector<codec::Shape>& shapes) const;
   const checkpoint::Checkpoint& checkpoint_;
   const Quantisation* quantisation_;

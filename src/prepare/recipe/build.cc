@@ -12,6 +12,7 @@
 #include "artifact/reader.h"
 #include "base/error.h"
 #include "base/file_stamps.h"
+#include "base/one_line.h"
 #include "base/team.h"
 #include "base/version.h"
 #include "codec/nvfp4.h"
@@ -70,7 +71,7 @@ std::string known_components(const checkpoint::Checkpoint& checkpoint, const Imp
 void check_components(const BuildOptions& options, const checkpoint::Checkpoint& checkpoint,
                       const ImportedModel& model, const fs::path& source) {
   if (std::ranges::find(options.components, "text") == options.components.end())
-    throw Error(Code::kUsage, "components: text is not in the list, the others need it");
+    throw Error(Code::kUsage, "--components: text is not in the list, the others need it");
   for (const std::string& id : options.components) {
     if (model.find(id) != nullptr) continue;
     const bool is_there =
@@ -122,7 +123,8 @@ using Checkpoints = std::map<std::string, const checkpoint::Checkpoint*>;
 
 Json files_of(const checkpoint::Checkpoint& checkpoint) {
   Json::Array files;
-  for (const fs::path& file : checkpoint.paths()) files.emplace_back(file.filename().string());
+  for (const fs::path& file : checkpoint.paths())
+    files.emplace_back(one_line(file.filename().string()));
   return Json::object({{"kind", checkpoint.gguf() != nullptr ? "gguf" : "safetensors"},
                        {"files", std::move(files)}});
 }
@@ -441,6 +443,7 @@ BuildReport report_of(Chooser& chooser, const ArtifactPlan& plan, const Encoding
 
 // A model that is to become an artifact, whatever it was opened from.
 struct Input {
+  fs::path path;  // for messages
   const ImportedModel& model;
   Checkpoints checkpoints;  // "" is the model's own
   NamedModels sources;      // of the others
@@ -463,7 +466,12 @@ void write_artifact(const Input& input, const ArtifactPlan& plan, const fs::path
     progress.advance(bytes.size());
   }
   ParentEncoder encoder(input.checkpoints, writer, progress, options, encoding);
-  for (const ParentPlan& parent : plan.parents) encoder.write(parent);
+  try {
+    for (const ParentPlan& parent : plan.parents) encoder.write(parent);
+  } catch (Error& error) {
+    if (error.code() == Code::kValue) error.add_context(input.path.string());
+    throw;
+  }
   report.errors = std::move(encoder.errors);
   for (const AuxiliaryPlan& auxiliary : plan.auxiliaries) {
     std::vector<std::byte> bytes(auxiliary.words.size() * sizeof(int32_t));
@@ -490,6 +498,25 @@ Recipe chosen_recipe(const BuildOptions& options) {
   return recipe;
 }
 
+// What says how numbers become words needs numbers that do.
+void check_encoder_matters(const BuildOptions& options, const std::string& recipe,
+                           const ArtifactPlan& plan, const Encoding& encoding) {
+  const std::string_view flag = !options.calibration.empty() ? "--calibration"
+                                : options.encoder            ? "--encoder"
+                                                             : "";
+  const auto encodes = [&](const ParentPlan& parent) {
+    const codec::Format& format = codec::format(parent.format);
+    return format.quantised && std::ranges::any_of(parent.members, [&](const auto* member) {
+             return !copies_words(*member, format) &&
+                    (!encoding.calibration ||
+                     !encoding.calibration->importance(encoding.model, *member).empty());
+           });
+  };
+  if (flag.empty() || std::ranges::any_of(plan.parents, encodes)) return;
+  throw Error(Code::kUsage, "{}: recipe {} encodes no {} into a format with scales", flag, recipe,
+              encoding.calibration ? "measured parameter" : "parameter");
+}
+
 BuildReport build(Input input, const Recipe& recipe, const std::vector<std::string>& components,
                   const fs::path& target, const BuildOptions& options) {
   std::vector<Rule> rules;
@@ -499,6 +526,7 @@ BuildReport build(Input input, const Recipe& recipe, const std::vector<std::stri
       plan_artifact(input.model, chooser, components, std::move(input.resources), input.sources);
   Encoding encoding{input.model, std::nullopt};
   if (!options.calibration.empty()) encoding.calibration = read_calibration(options.calibration);
+  check_encoder_matters(options, recipe.name, plan, encoding);
   plan.directory.metadata = input.metadata;
   plan.directory.provenance = provenance_of(std::move(input.origin), input.checkpoints, recipe.name,
                                             options, plan, encoding);
@@ -530,7 +558,8 @@ BuildReport build_artifact(const fs::path& source, const fs::path& target,
   check_components(options, checkpoint, model, source);
   check_architecture(recipe, model, source);
   const std::string name = options.name.empty() ? checkpoint_name(source) : options.name;
-  Input input{.model = model,
+  Input input{.path = source,
+              .model = model,
               .checkpoints = {{"", &checkpoint}},
               .resources = read_resources(checkpoint),
               .metadata = Json::object({{"name", name}}),
@@ -554,7 +583,7 @@ BuildReport quantize_artifact(const fs::path& source, const fs::path& target,
   check_architecture(recipe, model, source);
   std::vector<std::string> components;
   for (const ImportedComponent& component : model.components) components.push_back(component.id);
-  Input input{.model = model, .metadata = reader.directory().metadata};
+  Input input{.path = source, .model = model, .metadata = reader.directory().metadata};
   // Its parameters give their own pages back.
   const checkpoint::Checkpoint none;
   input.checkpoints[""] = &none;
@@ -563,10 +592,12 @@ BuildReport quantize_artifact(const fs::path& source, const fs::path& target,
       for (const auto& [role, object] : component.resources)
         input.resources.push_back({role, reader.read_resource(object), id});
   if (!options.name.empty() || input.metadata.find("name") == nullptr)
-    input.metadata.set("name", options.name.empty() ? source.stem().string() : options.name);
+    input.metadata.set("name",
+                       options.name.empty() ? one_line(source.stem().string()) : options.name);
   Json::Array files;
   input.stamps.add(reader.file_paths());
-  for (const fs::path& file : reader.file_paths()) files.emplace_back(file.filename().string());
+  for (const fs::path& file : reader.file_paths())
+    files.emplace_back(one_line(file.filename().string()));
   input.origin = Json::object({{"kind", "artifact"},
                                {"files", std::move(files)},
                                {"artifact_id", reader.id_hex()},

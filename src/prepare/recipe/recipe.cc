@@ -22,8 +22,9 @@ FormatId stored_format(const ImportedParameter& parameter) {
   const auto format = direct_format_of(tensor.dtype);
   if (!format)
     throw Error(Code::kSupport,
-                "tensor '{}' is {}, which has no stored form; recipe bf16 converts it", tensor.name,
-                checkpoint::dtype_name(tensor.dtype));
+                "parameter '{}' from tensor '{}' is {}, which has no stored form; recipe bf16 "
+                "converts it",
+                parameter.name, tensor.name, checkpoint::dtype_name(tensor.dtype));
   // Other numbers than the source's have no blocks.
   return changes_values(parameter.transform) ? FormatId::kFp32 : *format;
 }
@@ -221,7 +222,9 @@ std::optional<FormatId> direct_format_of(checkpoint::DType dtype) {
   std::string name = "gguf_";
   for (const char c : checkpoint::dtype_name(dtype))
     name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return codec::find_format(name)->id;
+  const codec::Format* format = codec::find_format(name);
+  if (format == nullptr) return std::nullopt;
+  return format->id;
 }
 
 }  // namespace flare::prepare

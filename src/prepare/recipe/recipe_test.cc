@@ -167,6 +167,9 @@ TEST(Rules, AreRefusedByFileAndLine) {
   EXPECT_TRUE(has(refused("format = \"q6\"\n"), "rules.toml:1"));
   EXPECT_TRUE(has(refused("[\"{a\"]\nformat = \"q6\"\n"), "rules.toml:2"));
   EXPECT_TRUE(has(refused("[\"*\"]\n[\"*\"]\nformat = \"q6\"\n"), "rules.toml:2"));
+  EXPECT_TRUE(has(refused("\n[\"*/down\"]\n[\"*\"]\nformat = \"q6\"\n"),
+                  "rules.toml:2: rule '*/down' has no keys"));
+  EXPECT_TRUE(has(refused("[\"*\"]\nkind = \"head\"\n"), "rules.toml:2: rule '*' has only kind"));
 }
 
 // What is printed can be given back as a file of rules.

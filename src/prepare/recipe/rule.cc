@@ -40,6 +40,10 @@ std::string joined(const std::vector<std::string>& items) {
   return out;
 }
 
+std::string known_keys() {
+  return joined(std::vector<std::string>(std::begin(kKeys), std::end(kKeys)));
+}
+
 // The only value of a key that takes one.
 const std::string& single(std::string_view key, const std::vector<std::string>& values,
                           std::string_view where) {
@@ -105,6 +109,9 @@ std::vector<Rule> rules_of(const std::vector<TomlSetting>& settings, const std::
       rule.where = where;
       table = &setting.table;
     }
+    if (setting.kind == TomlKind::kEmptyTable)
+      throw Error(Code::kUsage, "{}: rule {} has no keys, expected some of {}", where,
+                  quote(setting.table[0]), known_keys());
     if (setting.kind == TomlKind::kList && setting.key != "group")
       throw Error(Code::kUsage, "{}: {} is a list, one text expected", where, setting.key);
     if (setting.key == "layout")
@@ -114,6 +121,12 @@ std::vector<Rule> rules_of(const std::vector<TomlSetting>& settings, const std::
   }
   for (const auto& [rule, setting] : layouts)
     set_rule_member(rules[rule], setting->key, setting->values, place(*setting));
+  for (const Rule& rule : rules)
+    if (rule.kind && rule_members(rule).size() == 1)
+      throw Error(Code::kUsage,
+                  "{}: rule {} has only kind, which selects, expected a key that says "
+                  "what becomes of the selected",
+                  rule.where, quote(rule.pattern.text()));
   return rules;
 }
 
@@ -145,10 +158,8 @@ std::vector<std::string> short_format_names() {
 void set_rule_member(Rule& rule, std::string_view key, const std::vector<std::string>& values,
                      std::string_view where) {
   if (std::ranges::find(kKeys, key) == std::end(kKeys)) {
-    std::string known;
-    for (std::string_view one : kKeys) known += (known.empty() ? "" : ", ") + std::string(one);
     throw Error(Code::kUsage, "{}: {} is no key of a rule, expected one of {}", where, quote(key),
-                known);
+                known_keys());
   }
   if (key == "group") {
     if (values.size() < 2)

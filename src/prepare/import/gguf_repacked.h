@@ -1,0 +1,28 @@
+// Blocks of GGUF files whose codes and scales a format of ours takes over in another order of
+// bytes: MXFP4 becomes mxfp4, PQ2_0 (ternary) becomes t2_g128_fp16.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "prepare/import/imported_model.h"
+
+namespace flare::prepare {
+
+bool is_repacked(checkpoint::DType dtype);
+
+// The rows of a tensor of such a type; `place` names file and tensor in messages. kBinding where
+// the columns are no whole blocks. Reading and copying refuse (kValue) a scale of 255, codes that
+// exceed binary32, bit pairs 3 and scales that spec/artifact.md §6.3 forbids.
+std::shared_ptr<const EncodedSource> open_repacked(const checkpoint::Tensor& tensor,
+                                                   const std::string& place,
+                                                   codec::Geometry geometry);
+
+// The same rows with their columns in the order of `columns`, every column once: whole blocks move,
+// else the kept words stay where they are and get input_columns. Null for sources that are not of
+// open_repacked.
+std::shared_ptr<const EncodedSource> reorder_repacked(const EncodedSource& source,
+                                                      const std::vector<Columns>& columns);
+
+}  // namespace flare::prepare
