@@ -55,10 +55,23 @@ def environment():
 
 
 ENV = environment()
+ADDRESS = re.compile(r" at 0x[0-9a-f]{5}|0x7[0-9a-f]{11}", re.I)
+
+
+def noting_addresses(module, name):
+    """Makes a function that turns values into text note when the text has an object's address."""
+    inner = getattr(module, name)
+
+    def outer(values):
+        text = inner(values)
+        render.saw_address |= ADDRESS.search(text) is not None
+        return text
+    setattr(module, name, outer)
 
 
 def render(source):
     variables = copy.deepcopy(VARIABLES)  # filter indent extends lists in place
+    render.saw_address = False
     try:
         return {"source": source, "text": ENV.from_string(source).render(**variables)}
     except Exception as error:  # every failure of a template is an expectation
@@ -415,6 +428,11 @@ def main():
         json.dump(result, sys.stdout, ensure_ascii=False, indent=1)
         print()
     else:
+        # Here, so that a benchmark that takes ENV from this module gets jinja2 as it is.
+        noting_addresses(jinja2.runtime, "str_join")
+        noting_addresses(jinja2.runtime, "markup_join")
+        noting_addresses(jinja2.filters, "soft_str")
+        noting_addresses(jinja2.filters, "pformat")
         generator = Generator(int(sys.argv[2]))
         print(json.dumps({"variables": VARIABLES}))
         for _ in range(int(sys.argv[3])):
@@ -422,7 +440,7 @@ def main():
             # Addresses of objects, sets, generic aliases (what a class answers), slices of constants that have none (jinja2
             # computes them while it compiles, with other rules) and its own slips are out of scope.
             text, error = case.get("text", ""), case.get("error", "")
-            odd = re.search(r" at 0x[0-9a-f]{5}|0x7[0-9a-f]{11}|dict\[", text, re.I) or re.search(
+            odd = render.saw_address or ADDRESS.search(text) or "dict[" in text.lower() or re.search(
                 r" - .*\.(items|keys)\(\)|\.(items|keys)\(\).* - |\(dict\)[.\[]"
                 r"|([}0-9el)]|\|\w+)\)\[[^\]\[]*:[^\]\[]*\]", case["source"])
             if not odd and len(text) < 20000 and not error.startswith("AssertionError"):

@@ -56,6 +56,8 @@ TEST(FamilyTable, NamesWhatTestsProve) {
   const std::filesystem::path templates = kRoot / "../shared/data/templates";
   const std::string families =
       read_text_file(kRoot / "src/frontend/tokenizer/tokenizer_families_test.cc");
+  const std::string vocabularies =
+      read_text_file(kRoot / "src/prepare/import/gguf_vocabulary_test.cc");
   std::ifstream page(kRoot / "docs/text.md");
   int n_rows = 0, n_templates = 0;
   for (std::string line; std::getline(page, line);) {
@@ -68,6 +70,8 @@ TEST(FamilyTable, NamesWhatTestsProve) {
     EXPECT_TRUE(tools.empty() || find_format(tools) != nullptr);
     for (const std::string& name : names(cells[2], "T"))
       EXPECT_NE(families.find('"' + name + '"'), std::string::npos) << name;
+    for (const std::string& name : names(cells[2], "V"))
+      EXPECT_NE(vocabularies.find('"' + name + '"'), std::string::npos) << name;
     if (!std::filesystem::exists(templates)) continue;
     bool reasons = reasoning.empty();
     for (const std::string& name : names(cells[3], "G")) {

@@ -81,7 +81,9 @@ std::vector<std::byte> parse_data_url(std::string_view url,
 ImageHeader read_image_header(Bytes file, const ImageLimits& limits = {});
 
 // The upright picture: alpha over white, 16 bits keep the high byte, grey and palette expand, CMYK
-// and YCCK are read as Adobe writes them, colour profiles are ignored. Memory: at most some 14
+// and YCCK are read as Adobe writes them, colour profiles are ignored. The transparent colour of a
+// PNG (tRNS) is compared with samples as stored, as PNG 1.2 §4.2.1.1 says; Pillow scales grey of 2
+// and 4 bits first and misses it. Memory: at most some 14
 // bytes per pixel besides the file; time is bounded by file and pixels. Faults: those of
 // read_image_header; kInvalid for damaged or cut-off data; kUnsupported for kinds of JPEG without a
 // decoder.

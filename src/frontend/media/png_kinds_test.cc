@@ -112,7 +112,8 @@ std::string png_of(const Samples& samples) {
   return out + golden::png_chunk("IDAT", stored_zlib(data)) + golden::png_chunk("IEND", "");
 }
 
-// Red, green, blue, alpha of one pixel by serving.md S11.4, then over white.
+// Red, green, blue, alpha of one pixel by serving.md S11.4, then over white. The transparent colour
+// is a stored sample, of any depth (PNG 1.2 §4.2.1.1), unlike in Pillow.
 std::array<uint8_t, 3> expected(const Samples& samples, const uint32_t* pixel) {
   const Kind& kind = samples.kind;
   const auto byte = [&](uint32_t value) {

@@ -40,7 +40,6 @@ class CallWriter {
   void arguments(std::string_view json);
   void end(bool complete);
   bool open() const { return open_; }
-  int n_started() const { return n_started_; }
   int n_complete() const { return n_complete_; }
   // Takes over the events of calls that another writer recorded.
   void adopt(const std::vector<OutputEvent>& recorded);

@@ -71,5 +71,33 @@ INSTANTIATE_TEST_SUITE_P(Formats, OutputCorpus,
                                          "none"),
                          [](const auto& info) { return info.param; });
 
+std::string with_markers(std::string text, const ReasoningFormat& markers) {
+  for (const auto& [from, to] :
+       {std::pair<std::string_view, std::string_view>{"</think>", markers.close},
+        {"<think>", markers.open}})
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+      text.replace(at, from.size(), to);
+  return text;
+}
+
+// The cases of `think` with the markers of other formats that are two markers and no more.
+TEST(ReasoningMarkers, MeanTheSameInWhicheverSpelling) {
+  for (const char* name : {"think_seed", "think_minimax", "think_mistral"}) {
+    const ReasoningFormat& markers = *find_reasoning_format(name);
+    size_t n_seen = 0;
+    for (OutputCase c : read_cases("none")) {
+      if (c.reasoning != "think") continue;
+      n_seen += c.output.find("</think>") != std::string::npos ? 1 : 0;
+      c.reasoning = name;
+      for (std::string* text : {&c.tail, &c.output, &c.want.reasoning, &c.want.content})
+        *text = with_markers(std::move(*text), markers);
+      const std::string what = std::string(name) + ": " + c.name;
+      expect_output(parse_in_pieces(c, {}), c.want, what);
+      EXPECT_TRUE(same_output(parse_in_pieces(c, every_byte(c.output.size())), c.want)) << what;
+    }
+    EXPECT_GE(n_seen, 10u);
+  }
+}
+
 }  // namespace
 }  // namespace flare::frontend

@@ -18,14 +18,6 @@ constexpr std::string_view kMixedText = "$text";
 
 enum Tag { kCallOpen, kClose, kCallClose };
 
-std::string valid_utf8(std::string_view text) {
-  Utf8Stream utf8;
-  std::string valid;
-  utf8.push(text, &valid);
-  utf8.finish(&valid);
-  return valid;
-}
-
 }  // namespace
 
 ElementsReader::ElementsReader(const Spelling& spelling, CallWriter* writer)

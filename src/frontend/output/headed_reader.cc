@@ -269,10 +269,7 @@ Taken HeadedReader::parameter_head(char byte) {
 
 void HeadedReader::begin_parameter(std::string_view key, std::string_view type, bool has_type) {
   typed_ = typed(key, type, has_type);
-  Utf8Stream utf8;
-  std::string valid;
-  utf8.push(key, &valid);
-  utf8.finish(&valid);
+  const std::string valid = valid_utf8(key);
   const bool first = keys_.empty() && !whole_object_;
   repeated_ = whole_object_ || !keys_.insert(valid).second;
   if (!repeated_) writer_->arguments((first ? "{" : ",") + quote_json(valid) + ":");

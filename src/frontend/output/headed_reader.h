@@ -51,6 +51,7 @@ class HeadedReader {
     kObject,
     kJunk
   };
+  // Places in the lists of `between_` and `tags_`.
   enum Tag { kParameter, kCallClose, kClose, kCallOpen, kValueClose, kObjectTag };
 
   Taken skipped() const;

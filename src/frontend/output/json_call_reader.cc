@@ -23,12 +23,8 @@ bool is_one_of(std::string_view key, const std::string_view (&list)[n]) {
 
 // The text of a JSON string that JsonStream handed on.
 std::string decoded(const std::string& quoted) {
-  std::string valid;
-  Utf8Stream utf8;
-  utf8.push(quoted, &valid);
-  utf8.finish(&valid);
   try {
-    return parse_json(valid, "string").as_string();
+    return parse_json(valid_utf8(quoted), "string").as_string();
   } catch (const Error&) {
     return {};
   }

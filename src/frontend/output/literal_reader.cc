@@ -19,13 +19,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \n\r\t") - begin + 1);
 }
 
-std::string quoted(std::string_view text) {
-  Utf8Stream utf8;
-  std::string valid;
-  utf8.push(text, &valid);
-  utf8.finish(&valid);
-  return quote_json(valid);
-}
+std::string quoted(std::string_view text) { return quote_json(valid_utf8(text)); }
 
 }  // namespace
 

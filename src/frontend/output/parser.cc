@@ -605,7 +605,6 @@ void OutputParser::finish(OutputEnd end, std::vector<OutputEvent>* events) {
 
 bool OutputParser::in_reasoning() const { return impl_->mode == Impl::Mode::kReasoning; }
 uint64_t OutputParser::reasoning_tokens() const { return impl_->reasoning_tokens; }
-int OutputParser::n_calls() const { return impl_->writer.n_started(); }
 bool OutputParser::has_complete_call() const { return impl_->writer.n_complete() > 0; }
 
 void append_event(const OutputEvent& event, Output* output) {

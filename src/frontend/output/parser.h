@@ -66,7 +66,6 @@ class OutputParser {
   bool in_reasoning() const;
   // Tokens that began while the block was open, the closing marker's included.
   uint64_t reasoning_tokens() const;
-  int n_calls() const;  // announced ones
   // After finish: the answer holds a complete call, so its finish reason is tool_calls if it ended
   // naturally.
   bool has_complete_call() const;

@@ -278,7 +278,7 @@ TEST(OutputParser, TokensOfACallInAnOpenBlockAreNoReasoning) {
     parser.push(token, false, &events);
   EXPECT_EQ(parser.reasoning_tokens(), 6u);
   parser.finish(OutputEnd::kNatural, &events);
-  EXPECT_EQ(parser.n_calls(), 1);
+  EXPECT_TRUE(parser.has_complete_call());
   EXPECT_EQ(parser.reasoning_tokens(), 2u);
 }
 

@@ -77,4 +77,12 @@ void Utf8Stream::finish(std::string* out) {
   out->append("\xef\xbf\xbd");
 }
 
+std::string valid_utf8(std::string_view bytes) {
+  Utf8Stream stream;
+  std::string out;
+  stream.push(bytes, &out);
+  stream.finish(&out);
+  return out;
+}
+
 }  // namespace flare::frontend::output

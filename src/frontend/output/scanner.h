@@ -43,6 +43,9 @@ class Utf8Stream {
   unsigned char high_ = 0xbf;
 };
 
+// The same for bytes that are all there.
+std::string valid_utf8(std::string_view bytes);
+
 inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 inline bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \n\r\t") == std::string_view::npos;

@@ -89,7 +89,7 @@ enum class StmtKind : uint8_t {
   kCallBlock,    // value (a call) with macro as its caller
   kFilterBlock,  // body | value
   kWith,         // targets and values in pairs, body
-  kScope,        // body in a scope of its own
+  kGeneration,   // macro, called without arguments where it stands
   kBlock,        // block `text`, defined in Ast::blocks; `flag`: scoped
   kAutoescape,   // value decides for the body
   kInclude,      // value names a template; `flag`: ignore missing

@@ -226,8 +226,10 @@ bool python_attribute(Evaluator& ev, const Value& object, std::string_view name,
     case Kind::kFunction:
       return object.function().macro && ev.macro_attribute(*object.function().macro, name, out);
     case Kind::kCycler:
-      if (name != "current") return false;
-      return out = object.cycler().items[object.cycler().at], true;
+      if (name == "current") return out = object.cycler().items[object.cycler().at], true;
+      if (name == "pos") return out = Value(static_cast<Int>(object.cycler().at)), true;
+      if (name == "items") return out = ev.make_list(object.cycler().items, Kind::kTuple), true;
+      return false;
     case Kind::kTuple:
       if (!object.list().is_group || (name != "grouper" && name != "list")) return false;
       return out = object.list().items[name == "list" ? 1 : 0], true;

@@ -429,10 +429,10 @@ Evaluator::Flow Evaluator::execute(const Stmt& stmt, const ScopePtr& scope) {
     }
     case StmtKind::kWith:
       return execute_with(stmt, scope);
-    case StmtKind::kScope: {
-      auto inner = std::make_shared<Scope>();
-      inner->parent = scope;
-      return execute(stmt.body, inner);
+    case StmtKind::kGeneration: {
+      CallArguments none;
+      write_text(invoke(*stmt.macro, scope, none));
+      break;
     }
     case StmtKind::kAutoescape:
       return execute_autoescape(stmt, scope);

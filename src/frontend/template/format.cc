@@ -265,8 +265,8 @@ class PercentFormatter {
 
   Int integer(const Value& value, char type) {
     if (value.is_integral()) return value.integer();
-    if (value.is(Kind::kFloat) && (type == 'd' || type == 'i' || type == 'u') &&
-        std::fabs(value.real()) < 1e37) {
+    if (value.is(Kind::kFloat) && (type == 'd' || type == 'i' || type == 'u')) {
+      if (!(std::fabs(value.real()) < 1e37)) ev_.fail("integer overflow in %{}", type);
       return static_cast<Int>(value.real());
     }
     if (value.is_undefined()) ev_.fail_undefined(value);

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <initializer_list>
+#include <optional>
 
 #include "base/error.h"
 #include "frontend/template/builtins.h"
+#include "frontend/template/folding.h"
 #include "frontend/template/lexer.h"
 
 namespace flare::frontend::jinja {
@@ -110,24 +112,9 @@ class Parser {
     e.line = line;
     return &e;
   }
-  // Notes whether jinja2 computes `e`, now complete, while it compiles the template.
+  // Of an expression that is now complete.
   Expr* noted(Expr* e) {
-    // These see the variables of the template, or give what is consumed by iterating.
-    static constexpr std::string_view kLate[] = {"map",        "select",  "reject", "selectattr",
-                                                 "rejectattr", "random",  "items",  "reverse",
-                                                 "unique",     "groupby", "batch",  "slice"};
-    const auto fixed = [](const Expr* part) { return !part || part->folds; };
-    bool folds = fixed(e->a) && fixed(e->b) && fixed(e->c) &&
-                 std::all_of(e->items.begin(), e->items.end(), fixed) && fixed(e->call.star) &&
-                 fixed(e->call.double_star) &&
-                 std::all_of(e->call.positional.begin(), e->call.positional.end(), fixed);
-    for (const auto& [name, value] : e->call.keywords) folds &= value->folds;
-    if (e->kind == ExprKind::kFilter || e->kind == ExprKind::kTest) {
-      folds &= e->a != nullptr && escape_ != Escape::kDynamic && (e->filter || e->test) &&
-               std::find(std::begin(kLate), std::end(kLate), e->text) == std::end(kLate);
-    }
-    if (e->kind == ExprKind::kCondition) folds &= e->c != nullptr;
-    e->folds = folds && e->kind != ExprKind::kCall;
+    e->folds = folds(*e, escape_);
     return e;
   }
 
@@ -135,7 +122,7 @@ class Parser {
     Stmt* s = stmt(StmtKind::kOutput, line);
     s->value = value;
     // As in jinja2, a setting that is known at run time only misses what was computed before.
-    if (s->escape == Escape::kDynamic && value->folds) s->escape = Escape::kOff;
+    if (s->escape == Escape::kDynamic && value->folds) s->escape = written_escape_;
     return s;
   }
 
@@ -400,9 +387,11 @@ class Parser {
     // jinja2 compiles it by itself: no loop and no autoescape around it reaches in.
     const int outer_loops = std::exchange(loops_, 0);
     const Escape outer_escape = std::exchange(escape_, Escape::kOff);
+    const Escape outer_written = std::exchange(written_escape_, Escape::kOff);
     out.body = inner_block("endblock");
     loops_ = outer_loops;
     escape_ = outer_escape;
+    written_escape_ = outer_written;
     skip_name(out.name);
     for (const Stmt* part : out.required ? out.body : Body()) {
       const bool blank = part->kind == StmtKind::kText &&
@@ -416,12 +405,15 @@ class Parser {
     Stmt* s = stmt(StmtKind::kAutoescape, line);
     s->value = expression();
     const Escape outer = escape_;
-    const ExprKind kind = s->value->kind;
-    escape_ = kind == ExprKind::kTrue    ? Escape::kOn
-              : kind == ExprKind::kFalse ? Escape::kOff
-                                         : Escape::kDynamic;
+    const Escape outer_written = written_escape_;
+    if (const std::optional<bool> on = literal_truth(*s->value)) {
+      escape_ = written_escape_ = *on ? Escape::kOn : Escape::kOff;
+    } else {
+      escape_ = Escape::kDynamic;
+    }
     s->body = inner_block("endautoescape");
     escape_ = outer;
+    written_escape_ = outer_written;
     return s;
   }
 
@@ -478,11 +470,11 @@ class Parser {
   }
 
   Stmt* generation_tag(int line) {
-    Stmt* s = stmt(StmtKind::kScope, line);
-    const int outer_loops = loops_;
-    loops_ = 0;
-    s->body = inner_block("endgeneration");
-    loops_ = outer_loops;
+    Stmt* s = stmt(StmtKind::kGeneration, line);
+    s->macro = &ast_.macros.emplace_back();
+    s->macro->name = "caller";
+    s->macro->kind = MacroKind::kCaller;
+    macro_body(*s->macro, "endgeneration");
     return s;
   }
 
@@ -953,7 +945,8 @@ class Parser {
   int loops_ = 0;
   Frame frame_ = {false, true};
   Escape escape_ = Escape::kOff;
-  std::vector<const Expr*> unknown_;  // filters and tests that fail the template
+  Escape written_escape_ = Escape::kOff;  // as of the innermost {% autoescape %} of a literal
+  std::vector<const Expr*> unknown_;      // filters and tests that fail the template
   MacroUse use_;
   std::vector<std::pair<std::string, int>> open_tags_;
 };

@@ -84,10 +84,7 @@ bool sequence(const Value& v) {
          v.is_undefined();
 }
 
-bool iterable(const Value& v) {
-  return sequence(v) || v.is(Kind::kDictView) || v.is(Kind::kIterator) || v.is(Kind::kLoop) ||
-         v.is(Kind::kSelf);
-}
+bool iterable(const Value& v) { return v.is_iterable(); }
 
 bool callable(const Value& v) {
   return v.is(Kind::kFunction) || v.is(Kind::kLoop) || v.is_undefined();

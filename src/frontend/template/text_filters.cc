@@ -171,7 +171,7 @@ Value truncate_filter(Evaluator& ev, CallArguments& arguments) {
 Value url_encode_filter(Evaluator& ev, CallArguments& arguments) {
   const Parameters p(ev, "urlencode", arguments, {"value"}, 1);
   const Value& value = p[0];
-  if (value.is_string() || value.is_number() || value.is_none()) {
+  if (value.is_string() || !value.is_iterable()) {
     return ev.make_string(escape_url(to_text(value), "/", false));
   }
   MarkedText out;

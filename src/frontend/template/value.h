@@ -98,6 +98,11 @@ struct Value {
   bool is_integral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
   bool is_number() const { return is_integral() || kind_ == Kind::kFloat; }
   bool is_sequence() const { return kind_ == Kind::kList || kind_ == Kind::kTuple; }
+  // Whether the kind has items, as Python's abc.Iterable; an undefined value has none, yet is one.
+  bool is_iterable() const {
+    return kind_ >= Kind::kUndefined && kind_ != Kind::kNamespace && kind_ != Kind::kFunction &&
+           kind_ != Kind::kCycler;
+  }
 
   bool boolean() const { return words_[0] != 0; }
   Int integer() const {  // of kInt and kBool

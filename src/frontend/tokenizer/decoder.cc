@@ -410,7 +410,7 @@ void DecodeStream::run(const SentencePieceDecoder& decoder, size_t at, std::stri
   state.front_done |= state.begun || state.cut > 0;
   state.cut = 0;
   std::string piece(text);
-  if (text == decoder.unknown_piece) {
+  if (!text.empty() && text == decoder.unknown_piece) {
     piece = decoder.unknown_surface;
   } else {
     if (!state.front_done && decoder.drops_first && text.starts_with(kSpaceMark)) {

@@ -45,7 +45,7 @@ struct CtcDecoder {
 };
 // What the SentencePiece library does.
 struct SentencePieceDecoder {
-  std::string unknown_piece, unknown_surface;
+  std::string unknown_piece, unknown_surface;  // no piece: empty
   bool byte_fallback;
   bool drops_first;  // the space in front of the text
   bool drops_all;    // all spaces there

@@ -109,13 +109,34 @@ size_t MergeTable::merge_short(std::span<int32_t> symbols) const {
   return left;
 }
 
+// Looks that find the same pair again and again, as in runs of one character.
+class MergeTable::Remembered {
+ public:
+  explicit Remembered(const MergeTable& table) : table_(table) {}
+
+  const Merge& find(int32_t left, int32_t right) {
+    const uint64_t pair = pair_of(left, right);
+    if (pair != pair_) {
+      pair_ = pair;
+      merge_ = &table_.find(left, right);
+    }
+    return *merge_;
+  }
+
+ private:
+  const MergeTable& table_;
+  uint64_t pair_ = kNoPair;
+  const Merge* merge_ = nullptr;
+};
+
 // A round joins all pairs of the lowest rank from left to right, unless that makes a pair which
 // goes before the next of them.
 size_t MergeTable::merge_in_rounds(std::span<int32_t> symbols, MergeScratch& scratch) const {
   std::vector<uint32_t>& ranks = scratch.ranks;  // of the pair that begins here
   size_t count = symbols.size();
   ranks.resize(count);
-  for (size_t i = 0; i + 1 < count; ++i) ranks[i] = find(symbols[i], symbols[i + 1]).rank;
+  Remembered pairs(*this), before(*this), behind(*this);
+  for (size_t i = 0; i + 1 < count; ++i) ranks[i] = pairs.find(symbols[i], symbols[i + 1]).rank;
   while (count > 1) {
     const uint32_t best = *std::min_element(ranks.begin(), ranks.begin() + (count - 1));
     if (best == kNoRank) return count;
@@ -126,15 +147,15 @@ size_t MergeTable::merge_in_rounds(std::span<int32_t> symbols, MergeScratch& scr
         ranks[to] = ranks[from++];
         continue;
       }
-      const int32_t id = find(symbols[from], symbols[from + 1]).id;
+      const int32_t id = pairs.find(symbols[from], symbols[from + 1]).id;
       symbols[to] = id;
       from += 2;
       if (from < count) {
-        ranks[to] = find(id, symbols[from]).rank;
+        ranks[to] = behind.find(id, symbols[from]).rank;
         in_order = ranks[to] > best;
       }
       if (to > 0) {
-        ranks[to - 1] = find(symbols[to - 1], id).rank;
+        ranks[to - 1] = before.find(symbols[to - 1], id).rank;
         in_order = in_order && ranks[to - 1] > best;
       }
     }

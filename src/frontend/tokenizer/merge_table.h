@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "base/huge_vector.h"
+
 namespace flare::frontend::tokenizer {
 
 // Working memory of merging; confined to one thread.
@@ -68,7 +70,6 @@ class MergeTable {
   // This is what keeps vocabularies without pre-tokenizer fast.
   void use_joints() { joints_.assign(merges_.size() * 2, kNoPair); }
   void add_joint(int32_t left, int32_t right);
-  void forget_joints() { joints_.clear(); }
 
   // Appends what is left of the symbols, which are changed, after all merges. Negative symbols
   // merge with nothing.
@@ -97,11 +98,12 @@ class MergeTable {
   size_t merge_in_rounds(std::span<int32_t> symbols, MergeScratch& scratch) const;
 
   class Queue;
+  class Remembered;
 
-  std::vector<Merge> merges_;  // open addressing, a power of two, at most three quarters full
+  HugeVector<Merge> merges_;  // open addressing, a power of two, at most three quarters full
   // One bit for each hash that a pair of `merges_` has: most pairs that are asked for have no
   // merge, and this is small enough for a core's own cache.
-  std::vector<uint64_t> filter_;
+  HugeVector<uint64_t> filter_;
   std::vector<uint64_t> joints_;  // open addressing, half full at most; empty if not used
 };
 

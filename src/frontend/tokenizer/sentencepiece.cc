@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "frontend/tokenizer/normalizer.h"
 #include "frontend/tokenizer/unicode.h"
@@ -59,7 +59,7 @@ SentencePiece::SentencePiece(const SentencePieceFile& file, std::string_view whe
                                fmt::format("{}: normalizer_spec.precompiled_charsmap", where));
   rules_.charsmap.clear();
   read_pieces(file, where);
-  if (kind_ == SentencePieceFile::Kind::kBpe) read_merges(file);
+  if (kind_ == SentencePieceFile::Kind::kBpe) read_merges(where);
 }
 
 void SentencePiece::read_pieces(const SentencePieceFile& file, std::string_view where) {
@@ -69,34 +69,30 @@ void SentencePiece::read_pieces(const SentencePieceFile& file, std::string_view 
   structural_.assign(count, false);
   reserved_.assign(count, false);
   least_ = std::numeric_limits<float>::max();
-  most_ = std::numeric_limits<float>::lowest();
   std::vector<std::pair<std::string_view, int32_t>> user, segments;
-  int32_t unknown = Vocabulary::kNone;
   for (size_t i = 0; i < count; ++i) {
     const SentencePieceFile::Piece& piece = file.pieces[i];
     const auto id = static_cast<int32_t>(i);
     if (vocabulary_.find(piece.text) != id)
       throw Error(Code::kInvalid, "{}: piece {}: {} is there twice", where, i, quote(piece.text));
-    types_[i] = piece.type;
+    // Converters that know nothing of bytes write a piece for zero: the library passes over it.
+    const bool zero = byte_fallback_ && piece.text == std::string_view("\0", 1);
+    types_[i] = zero ? PieceType::kUnused : piece.type;
     scores_[i] = piece.score;
-    if (piece.type == PieceType::kNormal) {
-      least_ = std::min(least_, piece.score);
-      most_ = std::max(most_, piece.score);
-    }
-    if (piece.type == PieceType::kUnknown) {
-      if (unknown != Vocabulary::kNone)
+    if (types_[i] == PieceType::kNormal) least_ = std::min(least_, piece.score);
+    if (types_[i] == PieceType::kUnknown) {
+      if (unk_id_ != Vocabulary::kNone)
         throw Error(Code::kInvalid, "{}: pieces {} and {} are unknown pieces, one expected", where,
-                    unknown, i);
-      unknown = id;
+                    unk_id_, i);
+      unk_id_ = id;
     }
-    reserved_[i] = piece.type == PieceType::kUnknown || piece.type == PieceType::kControl ||
-                   piece.type == PieceType::kByte;
-    if (piece.type == PieceType::kUserDefined) user.emplace_back(piece.text, id);
+    reserved_[i] = types_[i] == PieceType::kUnknown || types_[i] == PieceType::kControl ||
+                   types_[i] == PieceType::kByte;
+    if (types_[i] == PieceType::kUserDefined) user.emplace_back(piece.text, id);
     if (!reserved_[i]) segments.emplace_back(piece.text, id);
   }
-  if (unknown == Vocabulary::kNone)
+  if (unk_id_ == Vocabulary::kNone && !byte_fallback_)
     throw Error(Code::kInvalid, "{}: no unknown piece, one expected", where);
-  unk_id_ = unknown;
   user_defined_ = PieceTrie(std::move(user));
   if (kind_ == SentencePieceFile::Kind::kUnigram) pieces_ = PieceTrie(std::move(segments));
   for (int b = 0; b < 256 && byte_fallback_; ++b) {
@@ -117,58 +113,74 @@ int32_t SentencePiece::symbol_of(std::string_view text) const {
   return character == Vocabulary::kNone ? kUnknownSymbol : vocabulary_.id_limit() + character;
 }
 
-// Two symbols merge if what they spell is a piece; the best score goes first.
-void SentencePiece::read_merges(const SentencePieceFile& file) {
-  std::vector<int32_t> order;
+// Characters that are no pieces, but parts of some.
+void SentencePiece::read_characters(std::string_view where) {
   std::vector<std::string_view> characters;
-  std::unordered_map<std::string_view, bool> seen;
+  std::unordered_set<std::string_view> seen;
   const auto note = [&](std::string_view character) {
     const int32_t id = vocabulary_.find(character);
-    if ((id == Vocabulary::kNone || reserved_[id]) && seen.emplace(character, true).second)
+    if ((id == Vocabulary::kNone || reserved_[id]) && seen.insert(character).second)
       characters.push_back(character);
   };
   for (int32_t id = 0; id < vocabulary_.id_limit(); ++id) {
     if (reserved_[id]) continue;
-    order.push_back(id);
     const std::string_view text = vocabulary_.spelling(id);
     constexpr size_t kLongest = 4096;  // cutting a piece in two is quadratic
     if (text.size() > kLongest)
-      throw Error(Code::kInvalid, "tokenizer: piece {} has {} bytes, at most {} expected", id,
+      throw Error(Code::kInvalid, "{}: piece {} has {} bytes, at most {} expected", where, id,
                   text.size(), kLongest);
     note(text.substr(0, utf8_length(text[0])));
     note(text.substr(previous_start(text, text.size())));
   }
   characters_ = Vocabulary(characters, "characters");
+}
+
+// Two symbols merge if what they spell is a piece; the best score goes first.
+std::vector<SentencePiece::Join> SentencePiece::joins() const {
+  std::vector<int32_t> order;
+  for (int32_t id = 0; id < vocabulary_.id_limit(); ++id)
+    if (!reserved_[id]) order.push_back(id);
   std::stable_sort(order.begin(), order.end(),
                    [&](int32_t a, int32_t b) { return scores_[a] > scores_[b]; });
-  struct Found {
-    int32_t left, right, id;
-    uint32_t rank;
-  };
-  std::vector<Found> found;
-  uint32_t rank = 0;
+  std::vector<Join> out;
+  uint32_t rank = 1;  // 0: a character
   for (size_t i = 0; i < order.size(); ++i) {
     const int32_t id = order[i];
     if (i > 0 && scores_[id] != scores_[order[i - 1]]) ++rank;
     const std::string_view text = vocabulary_.spelling(id);
     for (size_t at = utf8_length(text[0]); at < text.size(); at += utf8_length(text[at])) {
       const int32_t left = symbol_of(text.substr(0, at)), right = symbol_of(text.substr(at));
-      if (left >= 0 && right >= 0) found.push_back({left, right, id, rank});
+      if (left >= 0 && right >= 0) out.push_back({left, right, id, rank});
     }
   }
+  return out;
+}
+
+void SentencePiece::read_merges(std::string_view where) {
+  read_characters(where);
+  const std::vector<Join> found = joins();
   merges_ = MergeTable(found.size());
   merges_.use_joints();
-  halves_.assign(file.pieces.size(), {kUnknownSymbol, kUnknownSymbol});
+  std::vector<uint32_t> ranks(vocabulary_.id_limit() + characters_.id_limit());
+  for (const Join& join : found) ranks[join.id] = join.rank;
+  halves_.assign(vocabulary_.id_limit(), {kUnknownSymbol, kUnknownSymbol});
   const auto spelling = [&](int32_t symbol) {
     return symbol < vocabulary_.id_limit() ? vocabulary_.spelling(symbol)
                                            : characters_.spelling(symbol - vocabulary_.id_limit());
   };
-  for (const Found& merge : found) {
-    merges_.add(merge.left, merge.right, merge.rank, merge.id);
-    const std::string_view left = spelling(merge.left), right = spelling(merge.right);
+  // The halves of a piece are those that are there first. Where neighbours kept these from joining
+  // the library knows others; which ones depends on the whole text.
+  const auto ready = [&](const std::pair<int32_t, int32_t>& halves) {
+    return std::max(ranks[halves.first], ranks[halves.second]);
+  };
+  for (const Join& join : found) {
+    merges_.add(join.left, join.right, join.rank, join.id);
+    const std::string_view left = spelling(join.left), right = spelling(join.right);
     merges_.add_joint(symbol_of(left.substr(previous_start(left, left.size()))),
                       symbol_of(right.substr(0, utf8_length(right[0]))));
-    if (halves_[merge.id].first == kUnknownSymbol) halves_[merge.id] = {merge.left, merge.right};
+    std::pair<int32_t, int32_t>& halves = halves_[join.id];
+    if (halves.first == kUnknownSymbol || ready({join.left, join.right}) < ready(halves))
+      halves = {join.left, join.right};
   }
 }
 
@@ -193,8 +205,9 @@ SentencePiece::Text SentencePiece::normalized(std::string_view text,
       if (const UserDefined user = user_defined(text, caller, at); user.length > 0)
         return {text.substr(at, user.length), user.length};
     if (const auto rule = charsmap_.longest(text, at)) return {rule->target, rule->length};
-    const size_t bytes = utf8_length(text[at]);
-    return {text.substr(at, bytes), bytes};
+    const Utf8Part part = utf8_part(text, at);
+    if (part.kind != Utf8Part::kCharacter) return {kReplacementCharacter, 1};
+    return {text.substr(at, part.bytes), part.bytes};
   };
   Text out;
   size_t at = 0;
@@ -236,30 +249,27 @@ SentencePiece::Text SentencePiece::normalized(std::string_view text,
 
 int32_t SentencePiece::id_of_piece(std::string_view text) const {
   const int32_t id = vocabulary_.find(text);
-  // No text becomes a control piece, though the library lets whole words do so.
-  return id == Vocabulary::kNone || types_[id] == PieceType::kControl ? unk_id_ : id;
+  const bool usable = id != Vocabulary::kNone && !reserved_[id] && types_[id] != PieceType::kUnused;
+  return usable ? id : unk_id_;
 }
 
 void SentencePiece::encode_unigram(const Text& text, Output& out,
                                    SentencePieceScratch& scratch) const {
-  // Sums are rounded to single precision where the library does it.
+  // In single precision, as in the library.
   const float unknown_score = least_ - static_cast<float>(kUnknownPenalty);
   best_segmentation<float>(
       text.text, pieces_, scratch.unigram,
-      [&](double so_far, size_t length, int32_t id, size_t at) -> std::optional<double> {
+      [&](float so_far, size_t length, int32_t id, size_t at) -> std::optional<float> {
         if (types_[id] == PieceType::kUnused) return std::nullopt;
-        double score = scores_[id];
+        float score = scores_[id];
         if (types_[id] == PieceType::kUserDefined) {
           if (structural_[id] && any_caller(text.caller, at, at + length)) return std::nullopt;
-          constexpr double kLess = 0.1;
-          score = static_cast<double>(static_cast<float>(length) * most_) - kLess;
+          constexpr double kBonus = 0.1;  // for each byte behind the first
+          score = static_cast<float>(kBonus * static_cast<double>(length - 1));
         }
         return score + so_far;
       },
-      [&](double so_far) {
-        return static_cast<double>(unknown_score + static_cast<float>(so_far));
-      },
-      [&] { return unk_id_; },
+      [&](float so_far) { return unknown_score + so_far; }, [&] { return unk_id_; },
       [&](int32_t id, size_t begin, size_t end) { out.add(id, begin, end); });
 }
 
@@ -318,7 +328,7 @@ void SentencePiece::encode_bpe(const Text& text, Output& out, SentencePieceScrat
   flush();
 }
 
-// Every mark of a space begins a word, or ends one.
+// Every mark of a space begins a word, also where the model writes spaces as suffixes.
 void SentencePiece::encode_words(const Text& text, Output& out) const {
   const std::string_view in = text.text;
   size_t begin = 0;
@@ -329,9 +339,8 @@ void SentencePiece::encode_words(const Text& text, Output& out) const {
   for (size_t at = 0; at < in.size();) {
     const size_t bytes = utf8_length(in[at]);
     const bool space = in.substr(at, bytes) == kSpaceMark;
-    if (space && !space_as_suffix_) emit(at);
+    if (space) emit(at);
     at += bytes;
-    if (space && space_as_suffix_) emit(at);
   }
   emit(in.size());
 }

@@ -30,12 +30,16 @@ class SentencePiece {
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
   PieceType type(int32_t id) const { return types_[id]; }
-  int32_t unknown_id() const { return unk_id_; }
+  // Empty if there is none.
+  std::string unknown_piece() const {
+    if (unk_id_ == Vocabulary::kNone) return {};
+    return std::string(vocabulary_.spelling(unk_id_));
+  }
   // Whether a user-defined piece matches only where the template wrote all of it.
   void set_structural(int32_t id) { structural_[id] = true; }
 
-  // Appends the ids of a text of valid UTF-8. `caller` is empty, or has '\1' for each byte that
-  // the caller wrote.
+  // Appends the ids of a text; invalid bytes of it count as U+FFFD. `caller` is empty, or has '\1'
+  // for each byte that the caller wrote.
   void encode(std::string_view text, std::string_view caller, std::vector<int32_t>& out,
               SentencePieceScratch& scratch) const;
 
@@ -46,7 +50,14 @@ class SentencePiece {
   struct Output;
 
   void read_pieces(const SentencePieceFile& file, std::string_view where);
-  void read_merges(const SentencePieceFile& file);
+  void read_merges(std::string_view where);
+  void read_characters(std::string_view where);
+  struct Join {
+    int32_t left, right;  // symbols
+    int32_t id;           // of the piece that they spell
+    uint32_t rank;        // among all pieces by score, from 1
+  };
+  std::vector<Join> joins() const;
   int32_t symbol_of(std::string_view text) const;
   int32_t id_of_piece(std::string_view text) const;
 
@@ -73,10 +84,10 @@ class SentencePiece {
   std::vector<float> scores_;
   std::vector<bool> structural_;
   std::vector<bool> reserved_;  // control, unknown and byte pieces: no part of any segmentation
-  int32_t unk_id_ = 0;
+  int32_t unk_id_ = Vocabulary::kNone;  // none: bytes spell what is unknown
   std::array<int32_t, 256> byte_tokens_;
   PieceTrie user_defined_, pieces_;  // pieces_: of Unigram
-  float least_ = 0, most_ = 0;       // scores of normal pieces
+  float least_ = 0;                  // score of normal pieces
   // BPE: symbols are ids and, behind them, single characters that are no pieces but parts of some.
   MergeTable merges_;
   Vocabulary characters_;

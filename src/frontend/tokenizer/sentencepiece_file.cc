@@ -149,14 +149,14 @@ void read_trainer(Message message, SentencePieceFile& out) {
       case 35:
         out.byte_fallback = message.flag(*field, "byte_fallback");
         break;
-      case 41:
-        out.bos_id = message.integer(*field, "bos_id", INT32_MIN, INT32_MAX);
-        break;
-      case 42:
-        out.eos_id = message.integer(*field, "eos_id", INT32_MIN, INT32_MAX);
-        break;
       case 44:
         out.unknown_surface = message.text(*field, "unk_surface");
+        break;
+      case 46:  // the pieces tell their ids, bos_id and eos_id only those that training asked for
+        out.bos_piece = message.text(*field, "bos_piece");
+        break;
+      case 47:
+        out.eos_piece = message.text(*field, "eos_piece");
         break;
       default:
         break;

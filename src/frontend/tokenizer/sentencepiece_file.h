@@ -27,7 +27,7 @@ struct SentencePieceFile {
   Kind kind = Kind::kUnigram;
   bool space_as_suffix = false;
   bool byte_fallback = false;
-  int32_t bos_id = 1, eos_id = 2;
+  std::string bos_piece = "<s>", eos_piece = "</s>";
   std::string unknown_surface = " \xE2\x81\x87 ";
   Rules rules;
   bool has_denormalizer = false;

@@ -73,6 +73,49 @@ INSTANTIATE_TEST_SUITE_P(Models, SentencePieceGolden,
                                            "unigram_no_bytes", "unigram_suffix", "word"),
                          [](const auto& info) { return std::string(info.param); });
 
+std::string bytes_of_hex(std::string_view hex) {
+  std::string out;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2)
+    out += static_cast<char>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16));
+  return out;
+}
+
+// Cases of tools/sentencepiece_cases.py.
+TEST(SentencePieceLibrary, AgreesOnEditedModelsAndBrokenTexts) {
+  const auto folder =
+      std::filesystem::path(FLARE_SOURCE_DIR) / "src/frontend/tokenizer/testdata/sentencepiece";
+  const std::vector<std::string_view> no_texts;
+  std::map<std::string, Tokenizer> models;
+  size_t seen = 0;
+  for (const Json& line : read_lines(folder / "cases.jsonl")) {
+    const Json* name = line.find("model");
+    if (name == nullptr) continue;
+    ++seen;
+    auto found = models.find(name->as_string());
+    if (found == models.end())
+      found = models
+                  .emplace(name->as_string(),
+                           Tokenizer::from_sentencepiece(
+                               read_text_file(folder / (name->as_string() + ".model")),
+                               name->as_string(), &no_texts, {true, true}))
+                  .first;
+    const Tokenizer& tokenizer = found->second;
+    SCOPED_TRACE(name->as_string() + " " + line.at("text").as_string());
+    const std::string text = bytes_of_hex(line.at("text").as_string());
+    if (const Json* ids = line.find("decode")) {
+      EXPECT_EQ(tokenizer.decode(ids_of(*ids), true), text);
+      EXPECT_EQ(decode_streaming(tokenizer, ids_of(*ids), true), text);
+      continue;
+    }
+    const Ids ids = ids_of(line.at("ids"));
+    EXPECT_EQ(tokenizer.encode(MarkedText(text, Origin::kCaller)), ids);
+    EXPECT_EQ(tokenizer.encode(text, {false, false}), ids);
+    EXPECT_EQ(tokenizer.encode(text, {true, false}), ids_of(line.at("with_ends")));
+  }
+  EXPECT_EQ(models.size(), 11u);
+  EXPECT_EQ(seen, 1100u);
+}
+
 class SentencePieceMarkers : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -151,14 +151,18 @@ struct Tokenizer::Impl {
     added = AddedTokens(std::move(tokens), marker_texts);
     for (const AddedToken& token : added.tokens())
       if (token.structural) sentencepiece->set_structural(token.id);
-    const auto control = [&](int32_t id) {
-      return id >= 0 && id < id_limit && sentencepiece->type(id) == PieceType::kControl;
+    const auto control = [&](std::string_view piece) {
+      std::vector<int32_t> out;
+      const int32_t id = vocabulary().find(piece);
+      if (id != Vocabulary::kNone && sentencepiece->type(id) == PieceType::kControl)
+        out.push_back(id);
+      return out;
     };
-    if (options.add_bos && control(file.bos_id)) post_processor.prefix = {file.bos_id};
-    if (options.add_eos && control(file.eos_id)) post_processor.suffix = {file.eos_id};
+    if (options.add_bos) post_processor.prefix = control(file.bos_piece);
+    if (options.add_eos) post_processor.suffix = control(file.eos_piece);
     decoder = Decoder(SentencePieceDecoder{
-        std::string(vocabulary().spelling(sentencepiece->unknown_id())), file.unknown_surface,
-        file.byte_fallback, file.rules.add_dummy_prefix || file.rules.remove_extra_spaces,
+        sentencepiece->unknown_piece(), file.unknown_surface, file.byte_fallback,
+        file.rules.add_dummy_prefix || file.rules.remove_extra_spaces,
         file.rules.remove_extra_spaces});
   }
 
@@ -178,7 +182,10 @@ struct Tokenizer::Impl {
   }
   void push(int32_t id, bool skip_special, DecodeStream& stream, std::string& out) const {
     if (const AddedToken* token = added.find(id)) {
-      if (!skip_special || !token->special) stream.push(token->decoded, out);
+      if (!skip_special || !token->special)
+        stream.push(token->decoded, out);
+      else if (sentencepiece)  // a control piece is empty, but parts the bytes around it
+        stream.push({}, out);
     } else if (vocabulary().used(id)) {
       stream.push(vocabulary().spelling(id), out);
     }
@@ -358,7 +365,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions opti
   std::vector<int32_t> out;
   if (options.add_special_tokens) out = impl_->post_processor.prefix;
   std::string copy;
-  if (valid_utf8_prefix(text) < text.size()) text = copy = repaired(text);
+  if (!impl_->sentencepiece && valid_utf8_prefix(text) < text.size()) text = copy = repaired(text);
   impl_->with_encoding(
       out, [&](Impl::Encoding& encoding) { encoding.run(text, options.parse_special, nullptr); });
   if (options.add_special_tokens) {
@@ -370,7 +377,8 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, EncodeOptions opti
 
 std::vector<int32_t> Tokenizer::encode(const MarkedText& text) const {
   check_size(text.size());
-  if (valid_utf8_prefix(text.text()) < text.size()) return encode(repaired(text));
+  if (!impl_->sentencepiece && valid_utf8_prefix(text.text()) < text.size())
+    return encode(repaired(text));
   std::vector<int32_t> out;
   impl_->with_encoding(out,
                        [&](Impl::Encoding& encoding) { encoding.run(text.text(), true, &text); });

@@ -1,4 +1,4 @@
-// A tokenizer.json brought to life: text to ids, ids to text.
+// A tokenizer.json or a SentencePiece model brought to life: text to ids, ids to text.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,8 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  // Ids of one text. Text must be valid UTF-8; invalid bytes are replaced by U+FFFD first.
+  // Ids of one text. Text must be valid UTF-8; invalid parts are replaced by U+FFFD first, and
+  // with a SentencePiece model each invalid byte, as its library does.
   std::vector<int32_t> encode(std::string_view text, EncodeOptions options) const;
   // Ids of a rendered prompt: a structural token matches only where the template wrote all of it,
   // any other added token anywhere. This never adds a boundary: without structural tokens in caller

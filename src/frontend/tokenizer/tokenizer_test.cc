@@ -36,6 +36,15 @@ TEST_F(NanoTokenizer, EncodesTheReferencePrompts) {
   EXPECT_GT(seen, 5u);
 }
 
+// The digest is that of tokenizers 0.23.3, taken as the README of the goldens says.
+TEST_F(NanoTokenizer, IdsOfTheCorpusAreThoseOfTheLibrary) {
+  if (!std::filesystem::exists(folder())) GTEST_SKIP() << "not found: " << folder();
+  Sha256 hash;
+  for (const auto& [id, text] : corpus()) add_ids(hash, tokenizer().encode(text, {}));
+  EXPECT_EQ(corpus().size(), 932u);
+  EXPECT_EQ(hex(hash), "0c0b0a8d6e1d11a3a93ce9a61ac5867b07ae6e09dcb95a4ac0d5b80154fec3ae");
+}
+
 TEST(StoriesTokenizer, EncodesTheReferencePrompts) {
   const auto base = shared_data() / "models/stories260k";
   if (!std::filesystem::exists(base)) GTEST_SKIP() << "not found: " << base;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "frontend/tokenizer/component.h"
@@ -16,7 +18,7 @@ namespace flare::frontend::tokenizer {
 // The best way to an end, in a Viterbi search.
 struct UnigramNode {
   static constexpr uint32_t kUnreached = ~uint32_t{0};
-  double score = 0;
+  double score = 0;             // rounded to the type in which sums are kept
   uint32_t start = kUnreached;  // both from the begin of the stretch in work
   int32_t id = 0;
 };
@@ -36,7 +38,8 @@ inline constexpr double kUnknownPenalty = 10;
 // unknown_id() its id. Where candidates are equal the one that was found first stays. Takes time
 // in proportion to the text and the length of pieces, and memory for the longest stretch that
 // overlapping pieces cover.
-// Total is the type in which sums are kept.
+// Total is the type in which sums are kept: double as in HF tokenizers; float as in SentencePiece,
+// which lets sums beyond 100,000 begin anew.
 template <typename Total, typename Candidate, typename Unknown, typename UnknownId, typename Emit>
 void best_segmentation(std::string_view text, const PieceTrie& trie, UnigramScratch& scratch,
                        Candidate&& candidate, Unknown&& unknown, UnknownId&& unknown_id,
@@ -44,12 +47,12 @@ void best_segmentation(std::string_view text, const PieceTrie& trie, UnigramScra
   std::vector<UnigramNode>& nodes = scratch.nodes;
   nodes.assign(1, {});
   size_t base = 0, at = 0;
-  const auto improve = [&](size_t end, double score, auto&& id) {
+  const auto improve = [&](size_t end, Total score, auto&& id) {
     if (nodes.size() <= end - base) nodes.resize(end - base + 1);
     UnigramNode& node = nodes[end - base];
     if (node.start != UnigramNode::kUnreached && !(score > node.score)) return;
     node.id = id();
-    node.score = static_cast<Total>(score);
+    node.score = score;
     node.start = static_cast<uint32_t>(at - base);
   };
   // Everything up to the last node is decided: no piece reaches over it.
@@ -63,13 +66,21 @@ void best_segmentation(std::string_view text, const PieceTrie& trie, UnigramScra
     nodes.front() = {nodes.back().score, UnigramNode::kUnreached, 0};
     nodes.resize(1);
   };
+  // Sums at `at` and behind it become those from `at` on.
+  const auto begin_anew = [&] {
+    const auto offset = static_cast<Total>(nodes[at - base].score);
+    for (size_t i = at - base; i < nodes.size(); ++i)
+      nodes[i].score = static_cast<Total>(nodes[i].score) - offset;
+  };
+  constexpr double kLargeSum = std::is_same_v<Total, float> ? 1e5 : INFINITY;
   while (at < text.size()) {
     if (at > base && at - base == nodes.size() - 1) settle();
-    const double so_far = nodes[at - base].score;
+    if (std::abs(nodes[at - base].score) > kLargeSum) begin_anew();
+    const auto so_far = static_cast<Total>(nodes[at - base].score);
     const size_t character = utf8_length(text[at]);
     bool single = false;
     trie.prefixes(text, at, [&](size_t length, int32_t id) {
-      const std::optional<double> score = candidate(so_far, length, id, at);
+      const std::optional<Total> score = candidate(so_far, length, id, at);
       if (!score) return;
       improve(at + length, *score, [id] { return id; });
       single |= length == character;

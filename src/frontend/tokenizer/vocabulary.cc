@@ -59,7 +59,7 @@ void Vocabulary::insert(std::string_view spelling, int32_t id) {
   entry.begin = static_cast<uint32_t>(text_.size());
   entry.bytes = static_cast<uint32_t>(spelling.size());
   entry.used = 1;
-  text_ += spelling;
+  text_.insert(text_.end(), spelling.begin(), spelling.end());
   const size_t mask = slots_.size() - 1;
   const uint64_t hash = hash_of(spelling);
   const auto tag = static_cast<uint32_t>(hash >> 32);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/huge_vector.h"
 #include "frontend/tokenizer/component.h"
 
 namespace flare::frontend::tokenizer {
@@ -30,7 +31,7 @@ class Vocabulary {
   // Spelling of an id in [0, id_limit()); empty and not used if no entry has it.
   std::string_view spelling(int32_t id) const {
     const Entry& entry = entries_[id];
-    return std::string_view(text_).substr(entry.begin, entry.bytes);
+    return {text_.data() + entry.begin, entry.bytes};
   }
   bool used(int32_t id) const { return id >= 0 && id < id_limit() && entries_[id].used; }
   int32_t id_limit() const { return static_cast<int32_t>(entries_.size()); }
@@ -49,9 +50,9 @@ class Vocabulary {
   void reserve(size_t count, size_t bytes, std::string_view where);
   void insert(std::string_view spelling, int32_t id);
 
-  std::string text_;
-  std::vector<Entry> entries_;
-  std::vector<Slot> slots_;  // open addressing, a power of two, at most half full
+  HugeVector<char> text_;
+  HugeVector<Entry> entries_;
+  HugeVector<Slot> slots_;  // open addressing, a power of two, at most half full
 };
 
 }  // namespace flare::frontend::tokenizer
