@@ -46,7 +46,8 @@ struct Active {
   bool told_prompt = false;
   uint32_t told_progress = 0;  // tokens of the prompt
   bool reading = false;        // rows of its prompt are in the piece that is being computed
-  bool finished = false;
+  bool torn = false;           // a piece of it was given up: its memory is in no state
+  bool finished = false;       // its last event was told
 
   bool was_admitted() const { return admitted != Clock::time_point{}; }
   // And has not heard them yet.

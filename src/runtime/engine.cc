@@ -228,7 +228,7 @@ void Engine::publish() {
   stats_.rows_active = stats_.prefilling = 0;
   running_rows_.clear();
   for (const auto& a : active_) {
-    if (!a || !a->memory) continue;
+    if (!a || !a->memory || a->finished) continue;
     const uint32_t read = std::min(a->memory->computed(), a->n_prompt);
     ++stats_.rows_active;
     stats_.prefilling += a->n_generated() == 0 ? 1 : 0;
@@ -311,12 +311,13 @@ std::optional<FinishReason> Engine::ended(const Active& a, Clock::time_point now
 }
 
 void Engine::drop_ended() {
+  if (reading_) end_readers();
   const Clock::time_point now = Clock::now();
   const auto gone = [&](Active& a) {
-    if (a.reading) return false;  // when the piece has ended
-    const auto reason = ended(a, now);
+    if (a.reading) return false;
+    const auto reason = a.finished ? std::nullopt : ended(a, now);
     if (reason) finish(a, *reason);
-    return reason.has_value();
+    return a.finished;
   };
   waiting_.erase_if(gone);
   std::erase_if(active_, [&gone](const auto& a) { return gone(*a); });
@@ -382,7 +383,8 @@ void Engine::run_step() {
     reading_seconds_ = 0;
   }
   double beside = 0;
-  if (reading_) {
+  const bool reads = reading_ && (step.entries.empty() || !pace_.rests());
+  if (reads) {
     const double before = reading_seconds_;
     const bool ended = read_on(step.entries.empty() ? std::numeric_limits<double>::infinity()
                                                     : pace_.piece_seconds());
@@ -393,7 +395,7 @@ void Engine::run_step() {
     runner_.step(step.entries);
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (step.decode_rows > 0)
-      pace_.record_answers(seconds);
+      pace_.record_answers(seconds, reads);
     else
       pace_.record_alone(step.prompt_rows, seconds);
     settle(step, seconds, beside);
@@ -404,9 +406,16 @@ void Engine::run_step() {
 // Goes on with the piece. True: it has ended.
 bool Engine::read_on(double seconds) {
   const Clock::time_point begin = Clock::now();
-  const bool ended = runner_.run_piece(seconds);
+  const bool whole = runner_.run_piece(seconds, [this] {
+    const Clock::time_point now = Clock::now();
+    return std::ranges::any_of(reading_->members,
+                               [&](const Active* a) { return !a->finished && ended(*a, now); });
+  });
   reading_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
-  if (!ended) return false;
+  if (!whole) {
+    end_readers();
+    return false;
+  }
   const std::unique_ptr<Batch> piece = std::exchange(reading_, nullptr);
   for (Active* a : piece->members) a->reading = false;
   pace_.record_piece(piece->prompt_rows, runner_.longest_launch());
@@ -414,9 +423,33 @@ bool Engine::read_on(double seconds) {
   return true;
 }
 
+// Between two launches of the piece. Who has ended hears so; its memory is given back when the
+// others' rows are computed, or now if nobody is left to compute for.
+void Engine::end_readers() {
+  const Clock::time_point now = Clock::now();
+  std::vector<std::pair<Active*, FinishReason>> over;
+  size_t n_left = 0;
+  for (Active* a : reading_->members) {
+    if (a->finished) continue;
+    if (const auto reason = ended(*a, now))
+      over.emplace_back(a, *reason);
+    else
+      ++n_left;
+  }
+  if (n_left == 0) {
+    const std::unique_ptr<Batch> piece = std::exchange(reading_, nullptr);
+    for (Active* a : piece->members) {
+      a->reading = false;
+      a->torn = true;
+    }
+    runner_.drop_piece();
+  }
+  for (const auto& [a, reason] : over) finish(*a, reason);
+}
+
 // At once, before its requests change.
 void Engine::finish_reading() {
-  read_on(std::numeric_limits<double>::infinity());
+  while (reading_) read_on(std::numeric_limits<double>::infinity());
   erase_finished();
 }
 
@@ -426,7 +459,8 @@ void Engine::settle(const Batch& batch, double seconds, double beside) {
   for (const auto& a : active_) keep_prefix(*a);
   const std::span<const int32_t> ids = draw(batch.logits);
   uint64_t drawn = 0;
-  for (size_t k = 0; k < batch.logits.size(); ++k) drawn += batch.logits[k].draws && ids[k] >= 0;
+  for (size_t k = 0; k < batch.logits.size(); ++k)
+    drawn += batch.logits[k].draws && !batch.logits[k].a->finished && ids[k] >= 0;
   {
     const std::lock_guard lock(wake_->mutex);
     ++stats_.steps;
@@ -451,7 +485,7 @@ void Engine::settle(const Batch& batch, double seconds, double beside) {
 }
 
 void Engine::erase_finished() {
-  std::erase_if(active_, [](const auto& a) { return a->finished; });
+  releases_ += std::erase_if(active_, [](const auto& a) { return a->finished && !a->reading; });
 }
 
 // A request whose constraint, gate or sink throws ends alone.
@@ -570,7 +604,7 @@ void Engine::finish(Active& a, FinishReason reason, int32_t stop_id, std::string
   const bool running = a.memory.has_value();
   if (running) {
     if (reason != FinishReason::kFailed) keep_answer(a);
-    a.memory.reset();
+    if (!a.reading) a.memory.reset();
     ++releases_;
   }
   if (a.leads) stop_leading(a);
@@ -616,7 +650,7 @@ void Engine::audit() {
   }
   std::vector<const std::byte*> held;
   for (const auto& a : active_) {
-    FLARE_ASSERT(a->memory && !a->finished);
+    FLARE_ASSERT(a->memory && (!a->finished || a->reading));
     const auto* const table = a->memory->page_table();
     held.insert(held.end(), table, table + a->memory->n_pages());
   }

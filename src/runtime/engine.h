@@ -57,7 +57,8 @@ struct WakeSignal {
 class Ticket {
  public:
   Ticket() = default;
-  // The request ends with kCancelled at the next step boundary, unless it has ended already.
+  // The request ends with kCancelled at the next step boundary, or between two launches of a piece
+  // of its prompt, unless it has ended already.
   void cancel() const;
 
  private:
@@ -154,6 +155,7 @@ class Engine {
   void run_step();
   Batch gather(const std::vector<uint32_t>& rows, bool answers, bool prompts);
   bool read_on(double seconds);
+  void end_readers();
   void finish_reading();
   void settle(const Batch& batch, double seconds, double beside);
   void erase_finished();

@@ -22,7 +22,7 @@ constexpr uint32_t kLeastFrontierStep = 8;
 
 // Pages that a sequence takes until it has read what it has, and a page's worth behind that.
 uint32_t pages_ahead(const Active& a, const MemoryPlan& plan) {
-  if (plan.page_bytes == 0) return 0;
+  if (plan.page_bytes == 0 || a.finished) return 0;
   const uint64_t most = uint64_t{a.n_prompt} + a.max_tokens;
   const auto goal =
       static_cast<uint32_t>(std::min(most, a.tokens.size() + plan.page_tokens) / plan.page_tokens);
@@ -118,7 +118,7 @@ void Engine::start(std::unique_ptr<Active> taken) {
     event.timings = a.timings(a.admitted);
     if (a.request.on_event) a.request.on_event(event);
   });
-  std::erase_if(active_, [](const auto& other) { return other->finished; });
+  erase_finished();
 }
 
 // The weakest claim gives its place up. Its pages stay in the prefix tree until they are needed,
@@ -281,7 +281,7 @@ void Engine::keep_paused(Active& a) {
 void Engine::keep_answer(Active& a) {
   if (!prefixes_ || a.leader) return;
   try {
-    if (!is_cut())
+    if (!is_cut() && !a.reading && !a.torn)
       prefixes_->tree().snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
     prefixes_->keep_on_disk(std::span(a.tokens).first(a.memory->computed()), a.request.cache_salt);
   } catch (const std::exception& e) {

@@ -70,8 +70,27 @@ void PrefillPace::record_piece(uint32_t rows, double launch_seconds) {
     piece_rows_ *= 2;
 }
 
+void PrefillPace::record_answers(double seconds, bool beside_piece) {
+  if (beside_piece) {
+    beside_seconds_.add(seconds);
+    ++n_beside_;
+    return;
+  }
+  // What was true beside a piece of another time need not be so beside the next.
+  if (n_beside_ == 0) beside_seconds_.clear();
+  answer_seconds_.add(seconds);
+  n_beside_ = 0;
+}
+
+// A step behind a part of a piece takes longer than one by itself: its keys and values are no
+// longer in any cache. Where answers became fewer since the last step by itself, the other bound
+// holds.
 double PrefillPace::piece_seconds() const {
-  return std::max(0.0, kUsualShare * slowdown_ - 1) * answer_seconds_.get();
+  const double share = std::max(1.0, kUsualShare * slowdown_);
+  const double alone = answer_seconds_.get();
+  if (beside_seconds_.size() == 0) return (share - 1) * alone;
+  const double beside = beside_seconds_.get();
+  return std::clamp(share * alone - beside, 0.0, (share - 1) * beside);
 }
 
 }  // namespace flare::runtime

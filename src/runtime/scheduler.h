@@ -51,8 +51,9 @@ class RecentMedian {
 
 // How much of prompts is read at once, judged by the clock. While answers run: pieces, computed
 // launch by launch between steps of answers for so long that a usual token takes `slowdown` times
-// what it takes alone. Else as many rows as take kLongestStep at most: who cancels, or comes with a
-// short prompt, waits for its end. Confined to the engine thread.
+// what it takes alone; now and then a step of answers runs by itself to tell how long that is. Else
+// as many rows as take kLongestStep at most: who cancels, or comes with a short prompt, waits for
+// its end. Confined to the engine thread.
 class PrefillPace {
  public:
   static constexpr double kLongestStep = 0.5;  // seconds
@@ -61,8 +62,8 @@ class PrefillPace {
   explicit PrefillPace(double slowdown) : slowdown_(slowdown) {}
   // A step of so many prompt rows and no answers.
   void record_alone(uint32_t rows, double seconds);
-  // A step of answers.
-  void record_answers(double seconds) { answer_seconds_.add(seconds); }
+  // A step of answers, behind a part of a piece or by itself.
+  void record_answers(double seconds, bool beside_piece);
   // A piece has ended; its usual longest launch took so long.
   void record_piece(uint32_t rows, double launch_seconds);
   // Prompt rows of a step that has no answers, and of a piece: 1 … chunk.
@@ -70,10 +71,16 @@ class PrefillPace {
   uint32_t piece_rows(uint32_t chunk) const { return std::min(chunk, piece_rows_); }
   // What a piece may take beside one step of answers.
   double piece_seconds() const;
+  // Whether the piece waits for one step of answers.
+  bool rests() const { return n_beside_ >= kRestAfter; }
 
  private:
+  static constexpr uint32_t kRestAfter = 15;  // steps beside a piece
+
   const double slowdown_;
-  RecentMedian<15> answer_seconds_;
+  RecentMedian<15> beside_seconds_;  // of steps of answers behind a part of a piece
+  RecentMedian<7> answer_seconds_;   // of others
+  uint32_t n_beside_ = 0;            // since the last of those
   uint32_t alone_rows_ = 64;
   uint32_t piece_rows_ = 16;
 };

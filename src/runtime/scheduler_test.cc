@@ -115,10 +115,39 @@ TEST(PrefillPace, PartsOfPiecesLeaveStepsOfAnswersTheTimeThatTheyMayTake) {
     PrefillPace pace(slowdown);
     EXPECT_EQ(pace.piece_seconds(), 0) << "nothing is known of answers yet";
     // A step in five is three times as long as usual, whatever is in it.
-    for (int i = 0; i < 50; ++i) pace.record_answers(i % 5 == 0 ? 0.060 : 0.020);
+    for (int i = 0; i < 50; ++i) pace.record_answers(i % 5 == 0 ? 0.060 : 0.020, false);
     EXPECT_LE(0.020 + pace.piece_seconds(), slowdown * 0.020) << slowdown;
     EXPECT_GE(0.020 + pace.piece_seconds(), 0.8 * slowdown * 0.020) << slowdown;
   }
+}
+
+// Answers that take `alone` by themselves and `beside` behind a part of a piece: what a token takes
+// at last.
+double usual_token(PrefillPace& pace, double alone, double beside) {
+  for (int i = 0; i < 200; ++i) {
+    const bool rests = pace.rests();
+    pace.record_answers(rests ? alone : beside, !rests);
+  }
+  return beside + pace.piece_seconds();
+}
+
+TEST(PrefillPace, StepsThatArePiecesMakeSlowerCountAgainstThePieces) {
+  PrefillPace pace(2);
+  for (int i = 0; i < 20; ++i) pace.record_answers(0.020, false);
+  EXPECT_NEAR(usual_token(pace, 0.020, 0.025), 0.034, 1e-3);
+  EXPECT_NEAR(usual_token(pace, 0.030, 0.036), 0.051, 1e-3) << "answers have grown longer";
+  EXPECT_NEAR(usual_token(pace, 0.010, 0.012), 0.017, 1e-3) << "some have ended";
+  EXPECT_NEAR(usual_token(pace, 0.010, 0.030), 0.030, 1e-3) << "no room: a launch at a time";
+}
+
+TEST(PrefillPace, APieceRestsForOneStepInSixteen) {
+  PrefillPace pace(2);
+  int rests = 0;
+  for (int i = 0; i < 160; ++i) {
+    rests += pace.rests();
+    pace.record_answers(0.02, !pace.rests());
+  }
+  EXPECT_EQ(rests, 10);
 }
 
 // Rows of pieces that a pace settles at where a launch takes seconds(rows).
@@ -135,7 +164,7 @@ uint32_t settle(PrefillPace& pace, uint32_t chunk, Seconds seconds) {
 
 TEST(PrefillPace, PiecesAreAsLargeAsLaunchesStayShort) {
   PrefillPace pace(2);
-  for (int i = 0; i < 15; ++i) pace.record_answers(0.020);  // 14 ms for a part of a piece
+  for (int i = 0; i < 15; ++i) pace.record_answers(0.020, false);  // 14 ms for a part of a piece
   EXPECT_EQ(settle(pace, 64, [](uint32_t rows) { return 1e-6 * rows; }), 64u);
   const uint32_t rows = settle(pace, 64, [](uint32_t n) { return 2e-4 * n; });
   EXPECT_LE(2e-4 * rows, 0.5 * pace.piece_seconds());

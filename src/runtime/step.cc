@@ -68,10 +68,12 @@ bool writes_logits(const graph::Plan& plan, const graph::Launch& launch) {
   });
 }
 
-uint64_t scratch_bytes(const package::PreparedModel& model, kernel::Backend& backend) {
+// What steps use, or the plan of pieces.
+uint64_t scratch_bytes(const package::PreparedModel& model, const graph::Plan& pieces,
+                       kernel::Backend& backend) {
   const package::Rank& rank = model.ranks.at(0);
   const kernel::PlanBindings bindings{rank.weights, rank.constants};
-  uint64_t scratch = backend.scratch_bytes(piece_plan(model, backend), bindings);
+  uint64_t scratch = backend.scratch_bytes(pieces, bindings);
   for (const package::CatalogEntry& e : rank.catalog)
     scratch = std::max(scratch, backend.scratch_bytes(e.plan, bindings));
   return scratch;
@@ -82,8 +84,8 @@ uint64_t scratch_bytes(const package::PreparedModel& model, kernel::Backend& bac
 MemoryPlan plan_before_loading(const package::PreparedModel& model, const kernel::CpuOptions& cpu,
                                const MemoryWishes& wishes) {
   const auto backend = kernel::make_cpu_backend(cpu);
-  return plan_memory(model, scratch_bytes(model, *backend), wishes, total_memory_bytes(),
-                     available_memory_bytes());
+  return plan_memory(model, scratch_bytes(model, piece_plan(model, *backend), *backend), wishes,
+                     total_memory_bytes(), available_memory_bytes());
 }
 
 StepRunner::StepRunner(const package::PreparedModel& model, const Options& options)
@@ -92,12 +94,13 @@ StepRunner::StepRunner(const package::PreparedModel& model, const Options& optio
       options_(options),
       backend_(kernel::make_cpu_backend(options.cpu)) {
   const kernel::PlanBindings bindings{rank_.weights, rank_.constants};
+  const graph::Plan pieces = piece_plan(model, *backend_);
   if (options.plan) {
     memory_ = *options.plan;
   } else {
     // The weights are part of the plan, and of what is in use.
     const uint64_t available = available_memory_bytes() + rank_.weight_bytes;
-    memory_ = plan_memory(model, scratch_bytes(model, *backend_), options.memory,
+    memory_ = plan_memory(model, scratch_bytes(model, pieces, *backend_), options.memory,
                           total_memory_bytes(), available);
   }
   rows_ =
@@ -113,7 +116,7 @@ StepRunner::StepRunner(const package::PreparedModel& model, const Options& optio
   }
   FLARE_ASSERT(!instances_.step.empty() && instances_.sample);
   size_buffers();
-  make_parts();
+  make_parts(pieces);
 }
 
 StepRunner::~StepRunner() = default;
@@ -168,8 +171,7 @@ void StepRunner::size_arrays(const graph::PlanCapacity& capacity, Arrays* arrays
 }
 
 // A launch each; those from the logits on together, since steps write logits too.
-void StepRunner::make_parts() {
-  const graph::Plan plan = piece_plan(model_, *backend_);
+void StepRunner::make_parts(const graph::Plan& plan) {
   const kernel::PlanBindings bindings{rank_.weights, rank_.constants};
   for (size_t begin = 0, end = 0; begin < plan.launches.size(); begin = end) {
     end = writes_logits(plan, plan.launches[begin]) ? plan.launches.size() : begin + 1;
@@ -238,7 +240,7 @@ void StepRunner::begin_piece(std::span<const StepEntry> entries) {
   measured_rows_ = rows;
 }
 
-bool StepRunner::run_piece(double seconds) {
+bool StepRunner::run_piece(double seconds, const std::function<bool()>& interrupted) {
   using Clock = std::chrono::steady_clock;
   FLARE_ASSERT(has_piece());
   double used = 0;
@@ -253,7 +255,7 @@ bool StepRunner::run_piece(double seconds) {
     piece_entries_.clear();
     last_ = &piece_;
     return true;
-  } while (used + pace_ * part_seconds_[next_part_] <= seconds);
+  } while (used + pace_ * part_seconds_[next_part_] <= seconds && !interrupted());
   return false;
 }
 

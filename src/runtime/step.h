@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -59,9 +60,10 @@ class StepRunner {
   uint32_t piece_rows() const { return static_cast<uint32_t>(piece_.token_ids.size()); }  // at most
   void begin_piece(std::span<const StepEntry> entries);
   bool has_piece() const { return !piece_entries_.empty(); }
-  // Computes for `seconds` at most, as far as the piece before tells, but one launch at least.
+  // Computes for `seconds` at most, as far as the piece before tells, but one launch at least, and
+  // no launch more once `interrupted` says so.
   // True: the piece has ended, its rows are committed, and logits() and sample() are about it.
-  bool run_piece(double seconds);
+  bool run_piece(double seconds, const std::function<bool()>& interrupted = [] { return false; });
   // Its sequences are in no state then.
   void drop_piece() { piece_entries_.clear(); }
   // Of the launches of the last piece all but the longest twentieth took no more seconds than this.
@@ -85,7 +87,7 @@ class StepRunner {
   };
   void size_arrays(const graph::PlanCapacity& capacity, Arrays* arrays);
   void size_buffers();
-  void make_parts();
+  void make_parts(const graph::Plan& plan);
   void fill_inputs(std::span<const StepEntry> entries, Arrays* arrays);
   kernel::PlanInstance& instance_for(int32_t rows, int32_t sequences, int32_t logits);
 
