@@ -8,21 +8,13 @@
 namespace flare::server {
 namespace {
 
-std::string text_of(const std::string& bytes) {
-  std::string text;
-  frontend::output::Utf8Stream stream;
-  stream.push(bytes, &text);
-  stream.finish(&text);
-  return text;
-}
-
 Json entry(const frontend::Tokenizer& tokenizer, int32_t id, float logprob, bool with_id) {
   const std::string bytes = tokenizer.token_bytes(id);
   Json list = Json::array();
   for (const char byte : bytes) list.push_back(static_cast<uint8_t>(byte));
   Json out = Json::object();
   if (with_id) out.set("id", id);
-  out.set("token", text_of(bytes));
+  out.set("token", frontend::output::valid_utf8(bytes));
   out.set("logprob", logprob);
   out.set("bytes", std::move(list));
   return out;
@@ -72,7 +64,7 @@ Json completion_logprobs(const frontend::Tokenizer& tokenizer,
                          std::span<const runtime::TokenLogprobs> records, uint64_t* offset) {
   Json tokens = Json::array(), own = Json::array(), top = Json::array(), offsets = Json::array();
   for (const runtime::TokenLogprobs& record : records) {
-    const std::string text = text_of(tokenizer.token_bytes(record.id));
+    const std::string text = frontend::output::valid_utf8(tokenizer.token_bytes(record.id));
     tokens.push_back(text);
     const bool known = !std::isnan(record.logprob);
     own.push_back(known ? Json(record.logprob) : Json());
@@ -80,7 +72,7 @@ Json completion_logprobs(const frontend::Tokenizer& tokenizer,
     *offset += characters(text);
     Json likeliest = Json::object();
     for (const auto& [id, logprob] : record.top) {
-      const std::string other = text_of(tokenizer.token_bytes(id));
+      const std::string other = frontend::output::valid_utf8(tokenizer.token_bytes(id));
       if (!likeliest.find(other)) likeliest.set(other, logprob);  // the likelier comes first
     }
     top.push_back(known ? std::move(likeliest) : Json());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <set>
 
 #include "base/error.h"
@@ -23,6 +24,27 @@ std::string read_tool_name(const Fields& fields, std::string_view name, const st
   if (given->empty() || !std::ranges::all_of(*given, is_legal))
     fields.wrong_value(name, quote(*given), "letters, digits and _.:-");
   return *given;
+}
+
+void check_chat_tool(const Json& tool, const std::string& path) {
+  if (!tool.is_object())
+    throw ApiError{400, "invalid_type",
+                   fmt::format("'{}' is {}, object expected", path, a_kind(tool)), path};
+  const Json* type = tool.find("type");
+  if (type && (!type->is_string() || type->as_string() != "function"))
+    throw ApiError{
+        400, "invalid_value",
+        fmt::format("'{}.type' is {}, \"function\" expected", path, quote(type->to_text())),
+        path + ".type"};
+  const Json* function = tool.find("function");
+  if (!function || !function->is_object())
+    throw ApiError{400, "missing_field", fmt::format("'{}.function' is missing", path),
+                   path + ".function"};
+  const Fields fields(*function, path + ".function.");
+  read_tool_name(fields, "name", path + ".function");
+  fields.object("parameters");
+  fields.boolean("strict");
+  fields.text("description", std::numeric_limits<size_t>::max());
 }
 
 Json function_tool(const std::string& name, const Json* description, const Json* parameters,

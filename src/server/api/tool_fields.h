@@ -17,6 +17,11 @@ inline constexpr size_t kMaxToolName = 128;
 // invalid_type, invalid_value.
 std::string read_tool_name(const Fields& fields, std::string_view name, const std::string& path);
 
+// That a tool of a chat request is {"type": "function", "function": {…}} with a legal name and
+// members of the right kinds; `path` is its place, "tools[0]". Throws missing_field, invalid_type,
+// invalid_value.
+void check_chat_tool(const Json& tool, const std::string& path);
+
 // {"type": "function", "function": {…}} as templates see it; absent parts stay away.
 Json function_tool(const std::string& name, const Json* description, const Json* parameters,
                    bool strict);

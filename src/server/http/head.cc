@@ -82,17 +82,38 @@ std::string_view reason_of(int status) {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+// What follows the authority of a target in absolute form, whose host counts and not the header's
+// (RFC 9112 §3.2.2); any other target as it is.
+std::string_view without_authority(std::string_view target, Headers* headers) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!equal_ignoring_case(target.substr(0, scheme.size()), scheme)) continue;
+    target.remove_prefix(scheme.size());
+    const size_t end = std::min(target.find_first_of("/?"), target.size());
+    for (auto& [key, value] : *headers)
+      if (equal_ignoring_case(key, "host")) value = target.substr(0, end);
+    return target.substr(end);
+  }
+  return target;
+}
+
 }  // namespace
 
 std::string_view Request::header(std::string_view name) const {
   for (const auto& [key, value] : headers)
-    if (std::ranges::equal(key, name, {}, lower, lower)) return value;
+    if (equal_ignoring_case(key, name)) return value;
   return {};
 }
 
 void complete_head(std::string_view target, Request* request) {
+  const std::string_view behind = without_authority(target, &request->headers);
+  const bool has_path = behind.size() == target.size() || behind.starts_with('/');
+  target = behind;
   const size_t question = target.find('?');
-  request->path = percent_decoded(target.substr(0, question));
+  request->path = has_path ? percent_decoded(target.substr(0, question)) : "/";
   if (question != std::string_view::npos) request->query = target.substr(question + 1);
   const std::string_view theirs = request->header("x-request-id");
   const bool keep = !theirs.empty() && theirs.size() <= kMaxIdBytes && is_printable(theirs);

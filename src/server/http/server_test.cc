@@ -49,6 +49,37 @@ TEST(Http, HeadHasTheLengthAndNoBody) {
   EXPECT_EQ(client.response().second, "GET /?||");
 }
 
+// A proxy's form of a target (RFC 9112 §3.2.2).
+TEST(Http, TakesAWholeUrlWhoseHostCounts) {
+  const Server server(local(), [](const Request& request, const auto& exchange) {
+    exchange->respond(200, "text/plain",
+                      fmt::format("{}?{}|{}", request.path, request.query, request.header("host")));
+  });
+  RawClient client(server.port());
+  const auto answer = [&client](std::string_view target) {
+    client.send(fmt::format("GET {} HTTP/1.1\r\nHost: header\r\n\r\n", target));
+    return client.response().second;
+  };
+  EXPECT_EQ(answer("http://url:80/a%20b?c=/d"), "/a b?c=/d|url:80");
+  EXPECT_EQ(answer("HTTPS://url/"), "/?|url");
+  EXPECT_EQ(answer("http://url"), "/?|url");
+  EXPECT_EQ(answer("http://url?c"), "/?c|url");
+  EXPECT_EQ(answer("/http://url/"), "/http://url/?|header");
+}
+
+// Which knew neither chunks nor expectations (RFC 9112 §6.1, RFC 9110 §10.1.1).
+TEST(Http, OldClientsAreNotExpectedToKnowWhatCameLater) {
+  const Server server(local(), echo);
+  EXPECT_TRUE(last_words(server,
+                         "POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: "
+                         "chunked\r\n\r\n0\r\n\r\n")
+                  .starts_with("HTTP/1.1 400 "));
+  RawClient client(server.port());
+  client.send("POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  client.send("ok");
+  EXPECT_TRUE(client.read_to_end().starts_with("HTTP/1.1 200 "));
+}
+
 TEST(Http, OldClientsGetAClosedConnection) {
   const Server server(local(), echo);
   RawClient client(server.port());
@@ -95,7 +126,11 @@ TEST(Http, RequestsThatAProxyMightReadDifferentlyAreRefused) {
   for (const char* rest :
        {"Host: y\r\nContent-Length: 0\r\n\r\n", "Transfer-Encoding: gzip\r\n\r\nabc",
         "Transfer-Encoding: chunked, gzip\r\n\r\nabc",
-        "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"})
+        "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked;a=b\r\n\r\n0\r\n\r\n",
+        "Transfer-Encoding: ,chunked\r\n\r\n0\r\n\r\n",
+        "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", "Content-Length: 3, 3\r\n\r\nabc"})
     EXPECT_NE(last_words(server, post + rest).find(" 400 "), std::string::npos) << rest;
 }
 

@@ -197,9 +197,17 @@ awaitable<Session::Fate> Session::check_head(const Parser& parser, Request* requ
   const size_t n_hosts = head.count(bhttp::field::host);
   if (n_hosts > 1 || (n_hosts == 0 && head.version() == 11))
     co_return co_await refuse(*request, 400, "invalid_request", "one Host header expected");
-  if (head.count(bhttp::field::transfer_encoding) > 0 && !parser.chunked())
+  const bool is_encoded = head.count(bhttp::field::transfer_encoding) > 0;
+  if (is_encoded && !beast::iequals(head[bhttp::field::transfer_encoding], "chunked"))
     co_return co_await refuse(*request, 400, "invalid_request",
                               "a Transfer-Encoding other than chunked");
+  if (is_encoded && head.version() != 11)
+    co_return co_await refuse(*request, 400, "invalid_request",
+                              "a Transfer-Encoding in HTTP/1.0, which has none");
+  const std::string_view length = request->header("content-length");
+  if (head.count(bhttp::field::content_length) > 1 ||
+      length.find_first_not_of("0123456789") != std::string_view::npos)
+    co_return co_await refuse(*request, 400, "invalid_request", "one Content-Length expected");
   co_return Fate::kGoOn;
 }
 
@@ -221,7 +229,8 @@ awaitable<Session::Fate> Session::judge(const Parser& parser, Request* request) 
 awaitable<Session::Fate> Session::read_body(Parser& parser, const Request& request,
                                             BodyShare* share) {
   if (parser.is_done()) co_return Fate::kGoOn;
-  if (beast::iequals(parser.get()[bhttp::field::expect], "100-continue"))
+  if (parser.get().version() == 11 &&
+      beast::iequals(parser.get()[bhttp::field::expect], "100-continue"))
     co_await write_all("HTTP/1.1 100 Continue\r\n\r\n");
   const TimePoint end = Clock::now() + seconds(options_.body_seconds);
   error_code failure;

@@ -56,23 +56,6 @@ void refuse_fields(const Fields& fields, int n) {
     fields.refuse(name);
 }
 
-void check_tool(const Json& tool, const std::string& path) {
-  if (!tool.is_object())
-    fail("invalid_type", path, fmt::format("'{}' is {}, object expected", path, a_kind(tool)));
-  const Json* type = tool.find("type");
-  if (type && (!type->is_string() || type->as_string() != "function"))
-    fail("invalid_value", path + ".type",
-         fmt::format("'{}.type' is {}, \"function\" expected", path, quote(type->to_text())));
-  const Json* function = tool.find("function");
-  if (!function || !function->is_object())
-    fail("missing_field", path + ".function", fmt::format("'{}.function' is missing", path));
-  const Fields fields(*function, path + ".function.");
-  read_tool_name(fields, "name", path + ".function");
-  fields.object("parameters");
-  fields.boolean("strict");
-  fields.text("description", std::numeric_limits<size_t>::max());
-}
-
 // The name in {"function": {"name": …}} or {"name": …}; it must be a declared one.
 std::string chosen_name(const Json& choice, const Json* tools, const std::string& path) {
   const Json* function = choice.is_object() ? choice.find("function") : nullptr;
@@ -117,7 +100,7 @@ frontend::ToolChoice read_choice_object(const Json& choice, const Json* tools) {
 void read_tools(const Fields& fields, const Service& service, ChatRequest* request) {
   const Json* tools = fields.array("tools", 0, kMaxTools);
   for (size_t i = 0; tools && i < tools->as_array().size(); ++i)
-    check_tool(tools->as_array()[i], fmt::format("tools[{}]", i));
+    check_chat_tool(tools->as_array()[i], fmt::format("tools[{}]", i));
   const bool parallel = fields.boolean("parallel_tool_calls").value_or(true);
   const Json* given = fields.find("tool_choice");
   std::optional<frontend::ToolChoice> choice = frontend::ToolChoice{};
