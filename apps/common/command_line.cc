@@ -50,7 +50,7 @@ class Scanner {
       const std::string_view word = argv[i];
       if (word == "--") return;
       if (word.size() > 1 && word[0] == '-') {
-        if (takes_value(word)) ++i;
+        if (takes_value(word) && ++i < argc) check_value(word, argv[i]);
       } else if (command_ == nullptr) {
         choose_command(word);
       }
@@ -97,6 +97,15 @@ class Scanner {
                 command_ == nullptr ? "" : fmt::format(" to '{}'", command_->get_name()));
     error.set_hint(did_you_mean(name, names, help()));
     throw error;
+  }
+
+  // A value that was left out would be the next flag, which then would not count.
+  void check_value(std::string_view flag, std::string_view value) const {
+    const bool is_long = value.starts_with("--");
+    if (!is_long && (value.size() != 2 || value[0] != '-')) return;
+    if (find(std::string(value.substr(0, value.find('=')))) == nullptr) return;
+    throw Error(Code::kUsage, "{} is followed by flag {}, a value expected", flag, quote(value))
+        .set_hint(fmt::format("'{}={}' takes it as the value", flag, value));
   }
 
   const Program& program_;

@@ -64,6 +64,9 @@ std::vector<std::string> parse_list(std::string_view flag, std::string_view text
 // LIST of numbers from 1 to `most`, ranges N-M inclusive, each once (spec/cli.md §3); kUsage
 // otherwise.
 std::vector<uint32_t> parse_numbers(std::string_view flag, std::string_view text, uint32_t most);
+// Token ids from a list, or from a file that holds one: a comma or white space between any two.
+// kUsage naming the flag, or the file, and the item.
+std::vector<int32_t> parse_ids(std::string_view flag, const std::string& argument);
 
 // A check for flags of CLI11, whose own conversion wraps and saturates: the complaint about what is
 // no T, else empty.

@@ -121,6 +121,8 @@ Configuration Configuration::load(const std::string& flag) {
   std::error_code ignored;
   if (path.empty() || (named.empty() && !fs::exists(path, ignored))) return configuration;
   configuration.settings_ = read_toml(path);
+  std::erase_if(configuration.settings_,
+                [](const TomlSetting& setting) { return setting.kind == TomlKind::kEmptyTable; });
   configuration.path_ = path.string();
   return configuration;
 }

@@ -4,8 +4,10 @@
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <numeric>
 
+#include "base/file.h"
 #include "common/command_line.h"
 
 namespace flare::app {
@@ -115,6 +117,31 @@ std::vector<uint32_t> parse_numbers(std::string_view flag, std::string_view text
     }
   }
   return numbers;
+}
+
+std::vector<int32_t> parse_ids(std::string_view flag, const std::string& argument) {
+  constexpr uint64_t kMostBytes = uint64_t{64} << 20;  // more than any context holds
+  constexpr std::string_view space = " \t\r\n";
+  std::error_code ignored;
+  const bool is_file = std::filesystem::is_regular_file(argument, ignored);
+  const std::string text = is_file ? read_text_file(argument, kMostBytes) : argument;
+  std::vector<int32_t> ids;
+  bool behind_comma = false;
+  for (size_t at = 0;;) {
+    at = std::min(text.find_first_not_of(space, at), text.size());
+    if (at == text.size() && !behind_comma) return ids;
+    const size_t end = std::min(text.find_first_of(" \t\r\n,", at), text.size());
+    const std::string_view item = std::string_view(text).substr(at, end - at);
+    int32_t id = 0;
+    const auto [stop, ec] = std::from_chars(item.data(), item.data() + item.size(), id);
+    if (ec != std::errc() || stop != item.data() + item.size() || id < 0)
+      throw Error(Code::kUsage, "{}{}: item {} is {}, expected token ids such as 1,298,204", flag,
+                  is_file ? " " + quote(argument) : "", ids.size() + 1, quote(item));
+    ids.push_back(id);
+    at = std::min(text.find_first_not_of(space, end), text.size());
+    behind_comma = at < text.size() && text[at] == ',';
+    if (behind_comma) ++at;
+  }
 }
 
 Isa isa_level(std::string_view flag) {

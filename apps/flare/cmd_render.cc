@@ -23,16 +23,39 @@ struct RenderFlags {
   std::optional<std::string> messages, tools, jsonl;
 };
 
+void check_tools(const Json& tools) {
+  for (size_t i = 0; i < tools.as_array().size(); ++i)
+    server::check_chat_tool(tools.as_array()[i], fmt::format("tools[{}]", i));
+}
+
+// The list of tools in the file of --tools, null without it.
+Json read_tools(const std::optional<std::string>& path) {
+  if (!path) return {};
+  const std::string where = input_name(*path);
+  Json tools = parse_json(read_input(*path), where);
+  tools.as_array(where);
+  try {
+    check_tools(tools);
+  } catch (const server::ApiError& error) {
+    throw Error(Code::kInvalid, "{}: {}", where, error.message);
+  }
+  return tools;
+}
+
 // The prompt that a server makes of `document`: messages, or an object as a chat request has it.
+// `place` stands before what is wrong with it.
 frontend::MarkedText prompt_of(const LoadedFrontend& loaded, const Json& document,
-                               const Json& tools) {
+                               const Json& tools, std::string_view place) {
   const Json request_of_messages = Json::object({{"messages", document}});
   const server::Fields fields(document.is_object() ? document : request_of_messages);
   const Json* messages = fields.find("messages");
   frontend::PromptRequest request;
   request.now_unix = std::time(nullptr);
   try {
-    if (const Json* given = fields.array("tools", 0, server::kMaxTools)) request.tools = *given;
+    if (const Json* given = fields.array("tools", 0, server::kMaxTools)) {
+      check_tools(*given);
+      request.tools = *given;
+    }
     if (!tools.is_null()) request.tools = tools;
     if (const Json* given = fields.object("chat_template_kwargs")) request.template_kwargs = *given;
     server::set_reasoning_variables(loaded.block.reasoning, loaded.source,
@@ -44,28 +67,29 @@ frontend::MarkedText prompt_of(const LoadedFrontend& loaded, const Json& documen
       request.continuation = frontend::continuation_of(request.messages, loaded.block.rules);
     return frontend::render_prompt(loaded.templates(), request);
   } catch (const frontend::MessageError& error) {
-    throw Error(Code::kInvalid, "{}", error.message);
+    throw Error(Code::kInvalid, "{}{}", place, error.message);
   } catch (const server::ApiError& error) {
-    throw Error(Code::kInvalid, "{}", error.message);
+    throw Error(Code::kInvalid, "{}{}", place, error.message);
   }
 }
 
 int run(const RenderFlags& flags, const CommonFlags& common) {
   if (flags.messages.has_value() == flags.jsonl.has_value())
     throw Error(Code::kUsage, "exactly one of --messages and --jsonl expected");
+  if (flags.tools == "-" && (flags.messages == "-" || flags.jsonl == "-"))
+    throw Error(Code::kUsage, "--tools and the conversation are both -, one at most expected");
   const LoadedFrontend loaded = load_frontend(flags.model, flags.frontend);
-  const Json tools = flags.tools ? parse_json(read_input(*flags.tools), *flags.tools) : Json();
-  if (flags.tools) tools.as_array(*flags.tools);
+  const Json tools = read_tools(flags.tools);
   if (flags.jsonl) {
     for_each_line(*flags.jsonl, [&](const std::string& line) {
       const Json document = parse_json(line, "conversation");
-      fmt::print("{}\n", quote_json(prompt_of(loaded, document, tools).text()));
+      fmt::print("{}\n", quote_json(prompt_of(loaded, document, tools, "").text()));
     });
     return 0;
   }
-  const std::string where = *flags.messages == "-" ? "standard input" : *flags.messages;
+  const std::string where = input_name(*flags.messages);
   const Json document = parse_json(read_input(*flags.messages), where);
-  const frontend::MarkedText prompt = prompt_of(loaded, document, tools);
+  const frontend::MarkedText prompt = prompt_of(loaded, document, tools, where + ": ");
   if (!common.json) {
     std::fwrite(prompt.text().data(), 1, prompt.size(), stdout);
     if (::isatty(STDOUT_FILENO) != 0) fmt::print("\n");  // a pipe gets the prompt alone

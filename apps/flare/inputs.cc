@@ -1,9 +1,7 @@
-// Texts, ids and JSON lines from flags, files and standard input.
+// Texts and JSON lines from flags, files and standard input.
 #include "flare/inputs.h"
 
-#include <charconv>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -32,25 +30,7 @@ std::string read_input(const std::string& path) {
   return text;
 }
 
-// Ids from a list, or from a file that holds one; commas or white space between them.
-std::vector<int32_t> parse_ids(std::string_view flag, const std::string& argument) {
-  std::error_code ignored;
-  const bool is_file = std::filesystem::is_regular_file(argument, ignored);
-  const std::string text = is_file ? read_text_file(argument) : argument;
-  std::vector<int32_t> ids;
-  size_t at = 0;
-  while ((at = text.find_first_not_of(", \t\r\n", at)) != std::string::npos) {
-    const size_t end = std::min(text.find_first_of(", \t\r\n", at), text.size());
-    int32_t id = 0;
-    const auto [stop, ec] = std::from_chars(text.data() + at, text.data() + end, id);
-    if (ec != std::errc() || stop != text.data() + end || id < 0)
-      throw Error(Code::kUsage, "{}: {} is no token id, expected a list such as 1,298,204", flag,
-                  quote(std::string_view(text).substr(at, end - at)));
-    ids.push_back(id);
-    at = end;
-  }
-  return ids;
-}
+std::string input_name(const std::string& path) { return path == "-" ? "standard input" : path; }
 
 void for_each_line(const std::string& path, const std::function<void(const std::string&)>& line) {
   std::ifstream file;
@@ -68,8 +48,7 @@ void for_each_line(const std::string& path, const std::function<void(const std::
     } catch (const Error& error) {
       // A line of bad JSON was written wrongly, not damaged on its way.
       const Code code = error.code() == Code::kDirectory ? Code::kInvalid : error.code();
-      throw Error(code, "{}: line {}: {}", path == "-" ? "standard input" : path, n,
-                  error.message());
+      throw Error(code, "{}: line {}: {}", input_name(path), n, error.message());
     }
   }
 }

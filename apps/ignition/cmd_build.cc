@@ -25,7 +25,7 @@ Examples:
   ignition build models/nano --output nano.ninfer --recipe q4 --force
   ignition build models/nano --output nano.ninfer --recipe q4 --calibration nano.calibration
   ignition build ~/models/large --output large.ninfer --recipe q8 --max-file-bytes 4G
-  ignition build ~/models/large --output large.ninfer --recipe q4 --override rules.toml --dry-run
+  ignition build ~/models/large --recipe q4 --override rules.toml --dry-run
 
 Exit codes: 0 done, 2 usage, 3 source or folder missing, 4 source invalid, 8 output exists)";
 
@@ -33,7 +33,7 @@ constexpr const char* kQuantizeFooter = R"(
 Examples:
   ignition quantize nano.ninfer --output nano-q4.ninfer --recipe q4
   ignition quantize nano.ninfer --output nano-q6.ninfer --recipe q6 --override rules.toml
-  ignition quantize nano.ninfer --output text.ninfer --recipe keep --components text --dry-run
+  ignition quantize nano.ninfer --recipe keep --components text --dry-run
 
 Numbers are decoded and encoded anew; words that have the wanted format already are copied.
 
@@ -134,8 +134,9 @@ std::vector<std::pair<std::string, std::filesystem::path>> parse_sources(
   return out;
 }
 
-// Strings that an artifact could not hold.
-void check_texts(const Flags& flags) {
+void check_flags(const Flags& flags) {
+  if (flags.output.empty() && !flags.dry_run)
+    throw Error(Code::kUsage, "--output is missing, expected the artifact to write");
   if (frontend::tokenizer::valid_utf8_prefix(flags.name) != flags.name.size())
     throw Error(Code::kUsage, "--name is {}, expected UTF-8", quote(flags.name));
 }
@@ -144,7 +145,7 @@ using Build = prepare::BuildReport (*)(const std::filesystem::path&, const std::
                                        const prepare::BuildOptions&);
 
 int run(Build build, const Flags& flags, const CommonFlags& common) {
-  check_texts(flags);
+  check_flags(flags);
   prepare::BuildOptions options{.recipe = flags.recipe,
                                 .components = {},
                                 .overrides = flags.overrides,
@@ -179,9 +180,8 @@ int run(Build build, const Flags& flags, const CommonFlags& common) {
 // Everything but the source.
 void declare_flags(CLI::App& app, Flags& all) {
   Flags* const flags = &all;
-  app.add_option("--output", flags->output, "artifact to write")
-      ->type_name("FILE.ninfer")
-      ->required();
+  app.add_option("--output", flags->output, "artifact to write; needed but for --dry-run")
+      ->type_name("FILE.ninfer");
   app.add_option("--recipe", flags->recipe, "format recipe, see `ignition recipes list` (direct)")
       ->type_name("NAME");
   app.add_option("--override", flags->overrides, "rules applied after the recipe (docs/recipes.md)")

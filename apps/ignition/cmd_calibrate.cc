@@ -85,6 +85,7 @@ int run(const Flags& flags, const CommonFlags& common) {
   options.max_concurrency = 1;
   options.prefill_chunk = kChunk;
   const package::PreparedModel model = prepare::prepare(std::move(source), options);
+  check_ids(documents, model.vocab_size);
   runtime::StepRunner runner(model, {{threads, isa_level(flags.isa)}, {}});
   Moments moments(runner);
   const size_t context = std::min(kContext, runner.memory_plan().max_context);
@@ -125,6 +126,7 @@ std::function<int()> declare_calibrate(CLI::App& app, const CommonFlags& common)
   app.add_flag("--special", flags->special, "markers such as <|im_end|> match in the text");
   app.add_option("--output", flags->output, "calibration to write")->type_name("FILE")->required();
   app.add_option("--limit", flags->limit, "tokens to read at most (all)")
+      ->check(check_integer<uint64_t>)
       ->check(CLI::Range(uint64_t{1}, UINT64_MAX).description(""))
       ->type_name("N");
   add_run_flags(app, *flags);

@@ -147,6 +147,7 @@ int run(const Flags& flags, const CommonFlags& common) {
   options.max_concurrency = 1;
   options.prefill_chunk = chunk_for(vocabulary_of(*source));
   const package::PreparedModel model = prepare::prepare(std::move(source), options);
+  check_ids(documents, model.vocab_size);
   Totals totals;
   const std::string records = score_documents(flags, documents, model, totals);
   if (totals.tokens == 0)
@@ -193,9 +194,11 @@ std::function<int()> declare_eval(CLI::App& app, const CommonFlags& common) {
       ->check(CLI::Range(1, 1 << 24).description(""))
       ->type_name("N");
   app.add_option("--tail", flags->tail, "tokens that a window scores at most (all new)")
+      ->check(check_integer<uint64_t>)
       ->check(CLI::Range(uint64_t{1}, UINT64_MAX).description(""))
       ->type_name("N");
   app.add_option("--limit", flags->limit, "tokens to read at most (all)")
+      ->check(check_integer<uint64_t>)
       ->check(CLI::Range(uint64_t{1}, UINT64_MAX).description(""))
       ->type_name("N");
   app.add_option("--output", flags->output, "folder to write")->type_name("DIR")->required();

@@ -1,10 +1,7 @@
 // `ignition logits MODEL`: runs token ids and writes what the graphs computed.
 #include <CLI/CLI.hpp>
-#include <charconv>
-#include <filesystem>
 #include <memory>
 
-#include "base/file.h"
 #include "base/file_stamps.h"
 #include "checkpoint/safetensors.h"
 #include "common/command_line.h"
@@ -34,36 +31,10 @@ The file holds input_ids, and logits [tokens, vocabulary] in fp32.
 
 Exit codes: 0 done, 2 usage, 3 model missing, 4 model invalid, 8 output exists)";
 
-// Ids from a list (comma or white space between them) or from a file that holds one.
-std::vector<int32_t> parse_tokens(const std::string& argument) {
-  std::string text = argument;
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(argument, ignored))
-    text = read_text_file(argument, 64u << 20);
-  std::vector<int32_t> ids;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at < end) {
-    if (*at == ',' || std::isspace(static_cast<unsigned char>(*at))) {
-      ++at;
-      continue;
-    }
-    int32_t id = 0;
-    const auto [next, ec] = std::from_chars(at, end, id);
-    if (ec != std::errc() || id < 0)
-      throw Error(
-          Code::kUsage, "--tokens: {} is no token id",
-          quote(std::string_view(at, static_cast<size_t>(std::min<ptrdiff_t>(end - at, 20)))));
-    ids.push_back(id);
-    at = next;
-  }
-  return ids;
-}
-
 Bytes bytes_of(const auto& values) { return std::as_bytes(std::span(values)); }
 
 int run(const Flags& flags, const CommonFlags& common) {
-  const std::vector<int32_t> tokens = parse_tokens(flags.tokens);
+  const std::vector<int32_t> tokens = parse_ids("--tokens", flags.tokens);
   OutputSet(flags.force).create(flags.output);  // refused before the work, made after it
   const int threads = thread_count(flags.threads);
   prepare::PrepareOptions options;

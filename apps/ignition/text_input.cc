@@ -74,6 +74,14 @@ std::vector<Document> read_documents(const package::FrontendBlock& frontend,
   return documents;
 }
 
+void check_ids(const std::vector<Document>& documents, uint32_t vocab_size) {
+  for (const Document& document : documents)
+    for (const int32_t id : document.ids)
+      if (static_cast<uint32_t>(id) >= vocab_size)
+        throw Error(Code::kInvalid, "{}: token id {} is outside 0..{}", document.name, id,
+                    vocab_size - 1);
+}
+
 void limit_tokens(std::vector<Document>& documents, uint64_t limit) {
   if (limit == 0) return;
   for (size_t i = 0; i < documents.size(); ++i) {

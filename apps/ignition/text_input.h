@@ -22,6 +22,9 @@ std::vector<Document> read_documents(const package::FrontendBlock& frontend,
                                      const std::string& model, const std::string& text_file,
                                      const std::string& corpus_file, bool special);
 
+// kInvalid naming the document of an id that the model does not have.
+void check_ids(const std::vector<Document>& documents, uint32_t vocab_size);
+
 // Keeps the first `limit` tokens of all documents together; 0: all.
 void limit_tokens(std::vector<Document>& documents, uint64_t limit);
 

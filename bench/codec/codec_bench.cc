@@ -1,8 +1,6 @@
 // Encoders: GB/s of bf16 source on one core, and the relative error they leave, beside ggml's own
 // quantiser where FLARE_GGML_LIBRARY names its library. Decoders: GB/s of the numbers they write.
 // Per cents are of this machine's read bandwidth in the same run, one core.
-#include <time.h>
-
 #include <cmath>
 #include <random>
 #include <string>
@@ -12,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/float_types.h"
 #include "base/hash/sha256.h"
+#include "base/processor_time.h"
 #include "codec/format.h"
 #include "codec/search.h"
 #include "kernel/bench_main.h"
@@ -37,11 +36,7 @@ constexpr codec::Geometry kMatrix{256, 4096};
 constexpr uint64_t kValues = kMatrix.rows * kMatrix.cols;
 
 // CPU time of this thread: other users of the machine count little.
-double seconds() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
+double seconds() { return thread_processor_ms() * 1e-3; }
 
 // GB/s of bf16 source at the fastest of five runs.
 template <typename Run>

@@ -227,6 +227,17 @@ TEST_F(Ignition, RefusesBadDestinationsAndValues) {
                  {"--max-file-bytes", "2^64"});
   expect_refused({"build", nano, "--output", out("x.ninfer"), "--name", "\xff"}, 2, {"--name"});
   expect_refused({"build", nano, "--output", ""}, 2, {"--output"});
+  expect_refused({"build", nano}, 2, {"--output", "missing"});
+  expect_refused({"build", nano, "--output", "--force"}, 2, {"--output", "'--force'", "value"});
+  expect_refused({"build", nano, "--output", "-q"}, 2, {"--output", "'-q'", "value"});
+  // Where nothing is encoded, an encoder means nothing.
+  for (const char* encoder : {"search", "absmax"})
+    expect_refused(
+        {"build", nano, "--output", out("x.ninfer"), "--recipe", "keep", "--encoder", encoder}, 2,
+        {"--encoder", "recipe keep"});
+  // Files are called as they like, names in an artifact are UTF-8.
+  expect_refused({"build", nano, "--output", out("\xff.ninfer"), "--max-file-bytes", "4M"}, 2,
+                 {"\\xff.ninfer", "UTF-8"});
   for (const char* flag : {"--threads=0", "--threads=-1", "--chunk=0", "--chunk=5000"})
     expect_refused({"logits", nano, "--tokens", "1", "--output", out("x"), flag}, 2,
                    {"not in range"});
@@ -351,8 +362,7 @@ TEST_F(Ignition, NamesTheClosestCommandAndFlag) {
 
 TEST_F(Ignition, TakesFlagsBeforeAndAfterArguments) {
   const std::string nano = kNano.string();
-  const Outcome before =
-      run({"--json", "build", "--dry-run", "--recipe=q4", "--output", out("x.ninfer"), nano});
+  const Outcome before = run({"--json", "build", "--dry-run", "--recipe=q4", nano});
   const Outcome after =
       run({"build", nano, "--output", out("x.ninfer"), "--recipe", "q4", "--dry-run", "--json"});
   EXPECT_EQ(before.exit_code, 0) << before.err;

@@ -158,12 +158,20 @@ class Quality(unittest.TestCase):
         ignition("build", NANO, "--recipe", "q4", "--encoder", "best", "--output", target, code=2)
         ignition("build", NANO, "--recipe", "q4", "--encoder", "absmax", "--calibration", moments, "--output", target,
                  code=2)
+        own = self.folder / "own"
+        ignition("calibrate", NANO, "--corpus", self.corpus([1, 2]), "--output", own)
+        text = ignition("build", NANO, "--recipe", "direct", "--calibration", own, "--output", target, code=2)
+        self.assertIn("--calibration: recipe bf16 encodes no measured parameter", text)
         self.assertFalse(target.exists())
         ignition("calibrate", model, "--corpus", self.corpus([1, 2]), "--output", moments, code=8)
         ignition("eval", "perplexity", model, "--corpus", self.corpus([1, 2]), "--output", self.folder, code=8)
         ignition("eval", "perplexity", model, "--corpus", self.corpus([1]), "--output", self.folder / "e", code=4)
         ignition("eval", "perplexity", model, "--corpus", self.corpus([1, 99999999]), "--output", self.folder / "e",
-                 code=2)
+                 code=4)
+        text = ignition("calibrate", model, "--corpus", self.corpus([1, 99999999]), "--output", target, code=4)
+        self.assertIn(".json[0]: token id 99999999 is outside 0..", text)
+        for limit in ("-1", "0", "x"):
+            ignition("calibrate", model, "--corpus", self.corpus([1, 2]), "--output", target, "--limit", limit, code=2)
         ignition("eval", "perplexity", model, "--corpus", self.corpus("text"), "--output", self.folder / "e", code=4)
 
 

@@ -122,7 +122,11 @@ class Detokenize(unittest.TestCase):
         done = flare("detokenize", NANO, "--tokens", "1,99999999")
         self.assertEqual(done.returncode, 2)
         self.assertIn("99999999", done.stderr)
-        self.assertEqual(flare("detokenize", NANO, "--tokens", "x").returncode, 2)
+        for wrong, item in (("x", "item 1 is 'x'"), ("1,,2", "item 2 is ''"), ("1,2,", "item 3 is ''"),
+                            (",1", "item 1 is ''"), ("1 2,x", "item 3 is 'x'"), ("1,-2", "item 2 is '-2'")):
+            done = flare("detokenize", NANO, "--tokens", wrong)
+            self.assertEqual(done.returncode, 2, wrong)
+            self.assertIn(f"--tokens: {item}, expected token ids", done.stderr)
         self.assertEqual(flare("detokenize", NANO).returncode, 2)
         for wrong in ("-1", "99999999999", "1.5", '"a"', "1e400"):
             done = flare("detokenize", NANO, "--jsonl", "-", stdin=f"[1]\n[2, {wrong}]\n")
@@ -169,7 +173,7 @@ class Render(unittest.TestCase):
             chat.write_text(json.dumps([{"role": "robot", "content": "Hi"}]))
             done = flare("render", NANO, "--messages", chat)
             self.assertEqual(done.returncode, 4)
-            self.assertIn("messages[0].role", done.stderr)
+            self.assertIn("chat.json: 'messages[0].role'", done.stderr)
             bad = pathlib.Path(folder, "bad.jinja")
             bad.write_text("\n{% frobnicate %}")
             chat.write_text(json.dumps([{"role": "user", "content": "Hi"}]))
@@ -190,6 +194,12 @@ class Render(unittest.TestCase):
             done = flare("render", NANO, "--messages", chat, "--tools", NANO / "config.json")
             self.assertEqual(done.returncode, 4)
             self.assertIn("config.json: array expected", done.stderr)
+            done = flare("render", NANO, "--messages", chat, "--tools", chat)
+            self.assertEqual(done.returncode, 4)
+            self.assertIn("chat.json: 'tools[0].function' is missing", done.stderr)
+            done = flare("render", NANO, "--messages", "-", "--tools", "-", stdin="[]")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("--tools", done.stderr)
             self.assertEqual(flare("render", NANO / "tokenizer.json", "--messages", folder + "/none").returncode, 3)
             self.assertEqual(flare("tokenize", folder + "/none", "--text", "a").returncode, 3)
 

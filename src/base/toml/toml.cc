@@ -1,6 +1,9 @@
 // toml++ behind toml.h.
 #include "base/toml/toml.h"
 
+// toml++ parses and destroys by recursion, so what is written must bound how deep values lie: here
+// what stands in brackets, by check_lines() the parts of dotted keys.
+#define TOML_MAX_NESTED_VALUES 8
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -12,6 +15,21 @@ namespace flare {
 namespace {
 
 constexpr uint64_t kMaxBytes = 1 << 20;
+constexpr size_t kMaxDots = 256;  // a key ends on its line
+constexpr size_t kMaxTables = 8;
+
+void check_lines(std::string_view text, const std::string& name) {
+  size_t line = 1, dots = 0;
+  for (const char c : text) {
+    if (c == '\n') {
+      ++line;
+      dots = 0;
+    } else if (c == '.' && ++dots > kMaxDots) {
+      throw Error(Code::kUsage, "{}:{}: the line has more than {} dots, at most so many expected",
+                  name, line, kMaxDots);
+    }
+  }
+}
 
 class Reader {
  public:
@@ -22,6 +40,14 @@ class Reader {
       if (const toml::table* const inner = node.as_table()) {
         std::vector<std::string> inner_name = name;
         inner_name.emplace_back(key.str());
+        if (inner_name.size() > kMaxTables)
+          throw Error(Code::kUsage, "{}:{}: {} stands in {} tables, at most {} expected", path_,
+                      inner->source().begin.line, quote(inner_name.back()), kMaxTables,
+                      kMaxTables - 1);
+        if (inner->empty())
+          settings.push_back({.table = inner_name,
+                              .kind = TomlKind::kEmptyTable,
+                              .line = inner->source().begin.line});
         read(*inner, std::move(inner_name));
         continue;
       }
@@ -72,6 +98,7 @@ std::vector<TomlSetting> read_toml(const std::filesystem::path& path) {
 }
 
 std::vector<TomlSetting> parse_toml(std::string_view text, const std::string& name) {
+  check_lines(text, name);
   Reader reader(name);
   try {
     reader.read(toml::parse(text, name), {});

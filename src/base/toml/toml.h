@@ -9,9 +9,9 @@
 
 namespace flare {
 
-enum class TomlKind { kString, kInteger, kReal, kBoolean, kList };
+enum class TomlKind { kString, kInteger, kReal, kBoolean, kList, kEmptyTable };
 
-// One "key = value" of a table.
+// One "key = value" of a table; of a table that has none: kEmptyTable, without key and values.
 struct TomlSetting {
   std::vector<std::string> table;  // {"models", "nano"} for [models.nano]
   std::string key;
