@@ -101,8 +101,8 @@ DType dtype_of(const GgufTensor& tensor, const std::string& file) {
     if (name == tensor.type->name) return dtype;
   if (const auto block = block_dtype(tensor.type->name)) return *block;
   throw Error(Code::kSupport,
-              "{}: tensor {} is {}, whose blocks cannot be read; F32, F16, BF16, Q2_0, Q4_0 to "
-              "Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS, MXFP4 and PQ2_0 can",
+              "{}: tensor {} is {}, which is for activations; F32, F16, BF16, Q1_0 to Q8_0, Q2_K "
+              "to Q6_K, IQ1_S to IQ4_XS, MXFP4, NVFP4, PQ2_0, TQ1_0 or TQ2_0 expected",
               file, quote(tensor.name), tensor.type->name);
 }
 

@@ -40,7 +40,12 @@ constexpr std::array kDTypes = {
     DTypeRow{DType::kQ2K, "Q2_K", 0},       DTypeRow{DType::kQ3K, "Q3_K", 0},
     DTypeRow{DType::kQ5K, "Q5_K", 0},       DTypeRow{DType::kIq4Nl, "IQ4_NL", 0},
     DTypeRow{DType::kIq4Xs, "IQ4_XS", 0},   DTypeRow{DType::kMxfp4, "MXFP4", 0},
-    DTypeRow{DType::kPq2_0, "PQ2_0", 0},
+    DTypeRow{DType::kNvfp4, "NVFP4", 0},    DTypeRow{DType::kPq2_0, "PQ2_0", 0},
+    DTypeRow{DType::kTq1_0, "TQ1_0", 0},    DTypeRow{DType::kTq2_0, "TQ2_0", 0},
+    DTypeRow{DType::kQ1_0, "Q1_0", 0},      DTypeRow{DType::kIq2Xxs, "IQ2_XXS", 0},
+    DTypeRow{DType::kIq2Xs, "IQ2_XS", 0},   DTypeRow{DType::kIq2S, "IQ2_S", 0},
+    DTypeRow{DType::kIq3Xxs, "IQ3_XXS", 0}, DTypeRow{DType::kIq3S, "IQ3_S", 0},
+    DTypeRow{DType::kIq1S, "IQ1_S", 0},     DTypeRow{DType::kIq1M, "IQ1_M", 0},
 };
 
 const DTypeRow& dtype_row(DType dtype) {

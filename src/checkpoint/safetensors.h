@@ -54,7 +54,18 @@ enum class DType : uint8_t {
   kIq4Nl,
   kIq4Xs,
   kMxfp4,
+  kNvfp4,
   kPq2_0,
+  kTq1_0,
+  kTq2_0,
+  kQ1_0,
+  kIq2Xxs,
+  kIq2Xs,
+  kIq2S,
+  kIq3Xxs,
+  kIq3S,
+  kIq1S,
+  kIq1M,
 };
 // Whether it is one of ggml's blocks.
 bool is_block(DType dtype);

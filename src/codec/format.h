@@ -126,7 +126,7 @@ struct Format {
 
   // out[0..n_cols) = exact binary32 values of row `row`, columns [col, col+n_cols). col is a
   // multiple of the group (or 0); any n_cols inside the row. Int32 words are converted. kEncoding
-  // for formats of which only the bytes are known (gguf_iq1_s and its like).
+  // where stored_only.
   void (*decode)(const std::byte* object, Geometry g, uint64_t row, uint64_t col, uint64_t n_cols,
                  float* out);
 
@@ -154,6 +154,9 @@ struct Format {
   // Checks codes, scales and padding of rows [row, row+n_rows) (§6.3, §7): kValue names row and
   // column and the rule. Gaps between planes are checked by validate_gaps.
   void (*validate)(const std::byte* object, Geometry g, uint64_t row, uint64_t n_rows);
+
+  // Only its bytes are known: decode() throws.
+  bool stored_only = false;
 };
 
 std::span<const Format> all_formats();

@@ -37,16 +37,21 @@ struct StoredOnly {
   }
 };
 
+template <FormatId kFormat, uint64_t kBlockBytes, bool kHasHalf = true>
+Format stored_only() {
+  Format format = GgufBlocks<StoredOnly<kFormat, kBlockBytes, kHasHalf>>::format();
+  format.stored_only = true;
+  return format;
+}
+
 }  // namespace
 
-Format gguf_iq2_xxs_format() { return GgufBlocks<StoredOnly<FormatId::kGgufIq2Xxs, 66>>::format(); }
-Format gguf_iq2_xs_format() { return GgufBlocks<StoredOnly<FormatId::kGgufIq2Xs, 74>>::format(); }
-Format gguf_iq3_xxs_format() { return GgufBlocks<StoredOnly<FormatId::kGgufIq3Xxs, 98>>::format(); }
-Format gguf_iq1_s_format() { return GgufBlocks<StoredOnly<FormatId::kGgufIq1S, 50>>::format(); }
-Format gguf_iq3_s_format() { return GgufBlocks<StoredOnly<FormatId::kGgufIq3S, 110>>::format(); }
-Format gguf_iq2_s_format() { return GgufBlocks<StoredOnly<FormatId::kGgufIq2S, 82>>::format(); }
-Format gguf_iq1_m_format() {
-  return GgufBlocks<StoredOnly<FormatId::kGgufIq1M, 56, false>>::format();
-}
+Format gguf_iq2_xxs_format() { return stored_only<FormatId::kGgufIq2Xxs, 66>(); }
+Format gguf_iq2_xs_format() { return stored_only<FormatId::kGgufIq2Xs, 74>(); }
+Format gguf_iq3_xxs_format() { return stored_only<FormatId::kGgufIq3Xxs, 98>(); }
+Format gguf_iq1_s_format() { return stored_only<FormatId::kGgufIq1S, 50>(); }
+Format gguf_iq3_s_format() { return stored_only<FormatId::kGgufIq3S, 110>(); }
+Format gguf_iq2_s_format() { return stored_only<FormatId::kGgufIq2S, 82>(); }
+Format gguf_iq1_m_format() { return stored_only<FormatId::kGgufIq1M, 56, false>(); }
 
 }  // namespace flare::codec

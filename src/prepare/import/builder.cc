@@ -60,6 +60,14 @@ ImportedParameter& ComponentBuilder::part_of_vector(std::string name, std::strin
   return parameter;
 }
 
+ImportedParameter& ComponentBuilder::row_of_matrix(std::string name, std::string_view source,
+                                                   const codec::Shape& source_shape, uint64_t row) {
+  const checkpoint::Tensor& tensor = tensors_.take(source, source_shape);
+  ImportedParameter& parameter = add(std::move(name), {source_shape.back()});
+  parameter.pieces.push_back({&tensor, row, row + 1});
+  return parameter;
+}
+
 void ComponentBuilder::packing_group(std::string_view prefix,
                                      std::initializer_list<std::string_view> members) {
   std::vector<std::string>& group = component_.packing.emplace_back();

@@ -35,6 +35,9 @@ class ComponentBuilder {
   // Elements [begin, begin+n) of a source vector of `length`, a multiple of n away from its start.
   ImportedParameter& part_of_vector(std::string name, std::string_view source, uint64_t length,
                                     uint64_t begin, uint64_t n);
+  // Row `row` of a source matrix of this shape, as a vector.
+  ImportedParameter& row_of_matrix(std::string name, std::string_view source,
+                                   const codec::Shape& source_shape, uint64_t row);
   void packing_group(std::string_view prefix, std::initializer_list<std::string_view> members);
   // The second half of a layer: post_attention_norm, mlp/gate, mlp/up, mlp/down. `layer` and
   // `source` are what their names begin with here and in the checkpoint.

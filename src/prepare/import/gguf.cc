@@ -32,6 +32,7 @@ constexpr Family kFamilies[] = {
     {"qwen35", "Qwen3_5ForCausalLM", "qwen3_5_text"},
     {"qwen35moe", "Qwen3_5MoeForCausalLM", "qwen3_5_moe_text"},
     {"gemma3", "Gemma3ForCausalLM", "gemma3_text"},
+    {"gpt-oss", "GptOssForCausalLM", "gpt_oss"},
 };
 
 // The keys of one architecture; finish() refuses those that nobody read.
@@ -216,14 +217,16 @@ void read_common(Keys& keys, const Family& family, const checkpoint::Checkpoint&
 }
 
 void read_feed_forward(Keys& keys, std::string_view gguf, Json& config) {
-  if (gguf == "qwen35moe")
+  const bool is_oss = gguf == "gpt-oss";
+  if (is_oss || gguf == "qwen35moe")
     keys.ignore("feed_forward_length");  // no layer is dense
   else
     config.set("intermediate_size", keys.count("feed_forward_length"));
-  if (!gguf.ends_with("moe")) return;
+  if (!is_oss && !gguf.ends_with("moe")) return;
   config.set("num_experts", keys.count("expert_count"));
   config.set("num_experts_per_tok", keys.count("expert_used_count"));
-  config.set("moe_intermediate_size", keys.count("expert_feed_forward_length"));
+  config.set(is_oss ? "intermediate_size" : "moe_intermediate_size",
+             keys.count("expert_feed_forward_length"));
   if (gguf == "qwen3moe") config.set("norm_topk_prob", true);  // the format knows no other
 }
 
@@ -282,8 +285,9 @@ void read_qwen35(Keys& keys, const Family& family, GgufConfig& out) {
                            {"mrope_section", std::move(section)}}));
 }
 
-// Which layers see a window only: a flag for each, or every n-th sees everything.
-Json gemma3_layer_types(Keys& keys, uint64_t layers, bool has_window) {
+// Which layers see a window only: a flag for each, or every n-th sees everything, `usual` where the
+// file does not say it.
+Json window_layer_types(Keys& keys, uint64_t layers, bool has_window, uint64_t usual) {
   std::vector<bool> slides(layers, false);
   const auto pattern = keys.find("attention.sliding_window_pattern");
   if (pattern && pattern->is_array()) {
@@ -292,7 +296,7 @@ Json gemma3_layer_types(Keys& keys, uint64_t layers, bool has_window) {
       throw Error(Code::kBinding, "{} has {} items, expected one for each of {} layers",
                   pattern->where(), slides.size(), layers);
   } else if (has_window) {
-    const uint64_t every = pattern ? keys.count("attention.sliding_window_pattern") : 6;
+    const uint64_t every = pattern ? keys.count("attention.sliding_window_pattern") : usual;
     for (uint64_t i = 0; i < layers; ++i) slides[i] = (i + 1) % every != 0;
   }
   Json::Array types;
@@ -309,7 +313,7 @@ void read_gemma3(Keys& keys, const checkpoint::Checkpoint& checkpoint, GgufConfi
   const auto window = keys.find("attention.sliding_window");
   const bool has_window = window && window->as_u64() > 0;
   Json& config = out.config;
-  config.set("layer_types", gemma3_layer_types(keys, out.layers, has_window));
+  config.set("layer_types", window_layer_types(keys, out.layers, has_window, 6));
   if (has_window) config.set("sliding_window", window->as_u64());
   Json full = read_rope(keys, checkpoint, 1e6);
   const double local = keys.real_or("rope.freq_base_swa", 10000);
@@ -321,6 +325,20 @@ void read_gemma3(Keys& keys, const checkpoint::Checkpoint& checkpoint, GgufConfi
   const uint64_t per_head =
       config.at("hidden_size").as_u64() / config.at("num_attention_heads").as_u64();
   config.set("query_pre_attn_scalar", out.layers == kLayersOf27B ? per_head : out.head_dim);
+}
+
+void read_gpt_oss(Keys& keys, const checkpoint::Checkpoint& checkpoint, GgufConfig& out) {
+  keys.expect_count("rope.dimension_count", out.head_dim, "the head width");
+  Json rope = read_rope(keys, checkpoint, 150000);
+  const double theta = rope.at("rope_theta").as_double();
+  if (const auto local = keys.find("rope.freq_base_swa"); local && local->as_double() != theta)
+    throw Error(Code::kSupport, "{} is {}, only that of all layers, {}, is supported",
+                local->where(), local->as_double(), theta);
+  // No file says it: this family leaves the ends of the ramp unrounded.
+  if (rope.at("rope_type").as_string() == "yarn") rope.set("truncate", false);
+  out.config.set("rope_parameters", std::move(rope));
+  out.config.set("layer_types", window_layer_types(keys, out.layers, true, 2));
+  out.config.set("sliding_window", keys.count("attention.sliding_window"));
 }
 
 struct Name {
@@ -350,11 +368,18 @@ constexpr Name kLayerNames[] = {
     {"mlp.gate_proj.weight", "ffn_gate.weight"},
     {"mlp.up_proj.weight", "ffn_up.weight"},
     {"mlp.down_proj.weight", "ffn_down.weight"},
+    {"self_attn.o_proj.bias", "attn_output.bias"},
+    {"self_attn.sinks", "attn_sinks.weight"},
     {"mlp.gate.weight", "ffn_gate_inp.weight"},
+    {"mlp.router.weight", "ffn_gate_inp.weight"},
+    {"mlp.router.bias", "ffn_gate_inp.bias"},
     {"mlp.experts.gate_up_proj", "ffn_gate_up_exps.weight"},
     {"mlp.experts.gate_proj", "ffn_gate_exps.weight"},
     {"mlp.experts.up_proj", "ffn_up_exps.weight"},
     {"mlp.experts.down_proj", "ffn_down_exps.weight"},
+    {"mlp.experts.gate_proj_bias", "ffn_gate_exps.bias"},
+    {"mlp.experts.up_proj_bias", "ffn_up_exps.bias"},
+    {"mlp.experts.down_proj_bias", "ffn_down_exps.bias"},
     {"mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight"},
     {"mlp.shared_expert.gate_proj.weight", "ffn_gate_shexp.weight"},
     {"mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight"},
@@ -510,6 +535,8 @@ GgufConfig read_gguf_config(const checkpoint::Checkpoint& checkpoint) {
     read_qwen35(keys, family, out);
   else if (family.gguf == "gemma3")
     read_gemma3(keys, checkpoint, out);
+  else if (family.gguf == "gpt-oss")
+    read_gpt_oss(keys, checkpoint, out);
   else
     read_llama(keys, checkpoint, family, out);
   keys.finish();

@@ -231,6 +231,39 @@ inline GgufBuilder tiny_qwen3moe() {
   return b;
 }
 
+// Two layers, of which the first sees a window only.
+inline GgufBuilder tiny_gpt_oss() {
+  GgufBuilder b;
+  common_keys(b, "gpt-oss");
+  b.u32("gpt-oss.block_count", 2).u32("gpt-oss.attention.sliding_window", 16);
+  b.u32("gpt-oss.attention.key_length", 4).u32("gpt-oss.attention.value_length", 4);
+  b.f32("gpt-oss.rope.freq_base", 150000).text("gpt-oss.rope.scaling.type", "yarn");
+  b.f32("gpt-oss.rope.scaling.factor", 32);
+  b.u32("gpt-oss.rope.scaling.original_context_length", 4096);
+  f32_tensor(b, "token_embd.weight", {4, 8});
+  f32_tensor(b, "output.weight", {4, 8});
+  f32_tensor(b, "output_norm.weight", {8}, 1);
+  for (const std::string l : {"blk.0.", "blk.1."}) {
+    f32_tensor(b, l + "attn_norm.weight", {8}, 21);
+    f32_tensor(b, l + "post_attention_norm.weight", {8}, 31);
+    f32_tensor(b, l + "attn_q.weight", {8, 8});
+    f32_tensor(b, l + "attn_k.weight", {4, 8});
+    f32_tensor(b, l + "attn_v.weight", {4, 8});
+    f32_tensor(b, l + "attn_output.weight", {8, 8});
+    f32_tensor(b, l + "attn_q.bias", {8}, 11);
+    f32_tensor(b, l + "attn_k.bias", {4}, 12);
+    f32_tensor(b, l + "attn_v.bias", {4}, 13);
+    f32_tensor(b, l + "attn_output.bias", {8}, 14);
+    f32_tensor(b, l + "attn_sinks.weight", {2}, 15);
+    mixture(b, "gpt-oss", l, false);
+    f32_tensor(b, l + "ffn_gate_inp.bias", {kExperts}, 80);
+    f32_tensor(b, l + "ffn_gate_exps.bias", {kExperts, kExpertWidth}, 4000);
+    f32_tensor(b, l + "ffn_up_exps.bias", {kExperts, kExpertWidth}, 5000);
+    f32_tensor(b, l + "ffn_down_exps.bias", {kExperts, 8}, 6000);
+  }
+  return b;
+}
+
 // Where the file keeps value head `head` of the parameter (quantised_checkpoints.md §8.5).
 inline uint64_t tiled(uint64_t head) {
   const uint64_t per_key = kNv / kNk;

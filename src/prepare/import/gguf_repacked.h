@@ -1,5 +1,6 @@
 // Blocks of GGUF files whose codes and scales a format of ours takes over in another order of
-// bytes: MXFP4 becomes mxfp4, PQ2_0 (ternary) becomes t2_g128_fp16.
+// bytes: MXFP4 becomes mxfp4, NVFP4 nvfp4, the ternary PQ2_0, TQ1_0 and TQ2_0 and the binary Q1_0
+// t2_g128_fp16.
 #pragma once
 
 #include <memory>
@@ -12,12 +13,15 @@ namespace flare::prepare {
 
 bool is_repacked(checkpoint::DType dtype);
 
-// The rows of a tensor of such a type; `place` names file and tensor in messages. kBinding where
-// the columns are no whole blocks. Reading and copying refuse (kValue) a scale of 255, codes that
-// exceed binary32, bit pairs 3 and scales that spec/artifact.md §6.3 forbids.
+// The rows of a tensor of such a type; `place` names file and tensor in messages. `factors`, of
+// NVFP4 alone: what values are multiplied with besides, one number for the tensor or one for each
+// of its equally tall matrices, finite and above 0 as their reciprocals; empty: 1. kBinding where
+// the columns are no whole blocks. Reading and copying refuse (kValue) scales that are no numbers,
+// codes that exceed binary32, bit pairs 3 and scales that spec/artifact.md §6.3 forbids.
 std::shared_ptr<const EncodedSource> open_repacked(const checkpoint::Tensor& tensor,
                                                    const std::string& place,
-                                                   codec::Geometry geometry);
+                                                   codec::Geometry geometry,
+                                                   std::vector<float> factors = {});
 
 // The same rows with their columns in the order of `columns`, every column once: whole blocks move,
 // else the kept words stay where they are and get input_columns. Null for sources that are not of

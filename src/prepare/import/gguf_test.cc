@@ -6,12 +6,15 @@
 
 #include <cmath>
 
+#include "artifact/reader.h"
 #include "base/test_support.h"
 #include "prepare/checkpoint_source.h"
 #include "prepare/import/gguf_model_fixture.h"
 #include "prepare/import/import.h"
+#include "prepare/prepare.h"
 #include "prepare/recipe/build.h"
 #include "prepare/recipe/encode.h"
+#include "prepare/recipe/verify_deep.h"
 
 namespace flare::prepare {
 namespace {
@@ -239,6 +242,56 @@ TEST(GgufQwen3Moe, ExpertsComeOutOfTheirStacks) {
   EXPECT_EQ(config.at("mlp_layer_types").to_text(), R"(["sparse"])");
 }
 
+TEST(GgufGptOss, ExpertsAndBiasesComeOutOfTheirStacks) {
+  Opened model(tiny_gpt_oss());
+  const std::string l = "text/layers/1/", e = l + "moe/experts/2/";
+  expect_row(model, e + "gate", kExpertWidth, 8, 4, 1000 + (2 * 6 + 4) * 8);
+  expect_row(model, e + "up", kExpertWidth, 8, 0, 2000 + 2 * 6 * 8);
+  expect_row(model, e + "down", 8, kExpertWidth, 7, 3000 + (2 * 8 + 7) * 6);
+  expect_row(model, e + "gate_bias", 1, kExpertWidth, 0, 4000 + 2 * 6);
+  expect_row(model, e + "up_bias", 1, kExpertWidth, 0, 5000 + 2 * 6);
+  expect_row(model, e + "down_bias", 1, 8, 0, 6000 + 2 * 8);
+  expect_row(model, l + "moe/router", kExperts, 8, 3, 70 + 3 * 8);
+  expect_row(model, l + "moe/router_bias", 1, kExperts, 0, 80);
+  // No row moved, and norms are as stored.
+  expect_row(model, l + "attention/query", 8, 8, 1, 8);
+  for (const auto& [name, first] : {std::pair("query_bias", 11.0f),
+                                    {"key_bias", 12.0f},
+                                    {"value_bias", 13.0f},
+                                    {"output_bias", 14.0f},
+                                    {"sinks", 15.0f}})
+    EXPECT_EQ(model.values(l + "attention/" + name, std::string(name) == "sinks"       ? 2
+                                                    : name[0] == 'q' || name[0] == 'o' ? 8
+                                                                                       : 4)[1],
+              first + 1)
+        << name;
+  EXPECT_EQ(model.values(l + "input_norm", 8)[2], 23);
+  EXPECT_EQ(model.values(l + "post_attention_norm", 8)[2], 33);
+}
+
+TEST(GgufGptOss, ConfigIsThatOfTheFamily) {
+  const auto config = [](const GgufBuilder& file) { return Opened(file).source().config("text"); };
+  const Json c = config(tiny_gpt_oss());
+  EXPECT_EQ(c.at("architectures").to_text(), R"(["GptOssForCausalLM"])");
+  EXPECT_EQ(c.at("layer_types").to_text(), R"(["sliding_attention","full_attention"])");
+  EXPECT_EQ(c.at("sliding_window"), Json(16));
+  EXPECT_EQ(c.at("num_experts"), Json(kExperts));
+  EXPECT_EQ(c.at("num_experts_per_tok"), Json(2));
+  EXPECT_EQ(c.at("moe_intermediate_size"), Json(kExpertWidth));
+  EXPECT_EQ(c.at("tie_word_embeddings"), Json(false));
+  EXPECT_EQ(c.at("rope_parameters").to_text(),
+            R"({"rope_type":"yarn","rope_theta":150000.0,"factor":32.0,)"
+            R"("original_max_position_embeddings":4096,"beta_fast":32.0,"beta_slow":1.0,)"
+            R"("truncate":false})");
+  // The pattern may be spelled out; another rotation in windows is no model of this family.
+  GgufBuilder flags = tiny_gpt_oss();
+  flags.flags("gpt-oss.attention.sliding_window_pattern", {false, true});
+  EXPECT_EQ(config(flags).at("layer_types").to_text(), R"(["full_attention","sliding_attention"])");
+  GgufBuilder local = tiny_gpt_oss();
+  local.f32("gpt-oss.rope.freq_base_swa", 150000);
+  EXPECT_EQ(config(local), c);
+}
+
 TEST(GgufGemma3, EveryNormLosesTheOneThatWasAdded) {
   Opened model(tiny_gemma3());
   const std::string l = "text/layers/1/";
@@ -293,7 +346,7 @@ void expect_refused(const GgufBuilder& file, Code code, const std::vector<std::s
 
 TEST(GgufRefused, WhatIsUnknownMissingOrLeftOverIsNamed) {
   expect_refused(tiny_llama().text("general.architecture", "mamba"), Code::kSupport,
-                 {"'mamba'", "llama, qwen2, qwen3, qwen3moe, qwen35, qwen35moe, gemma3"});
+                 {"'mamba'", "llama, qwen2, qwen3, qwen3moe, qwen35, qwen35moe, gemma3, gpt-oss"});
   expect_refused(tiny_llama().u32("llama.expert_count", 8), Code::kBinding,
                  {"unknown key 'llama.expert_count'"});
   expect_refused(tiny_llama().remove("llama.block_count"), Code::kDirectory,
@@ -316,6 +369,14 @@ TEST(GgufRefused, WhatIsUnknownMissingOrLeftOverIsNamed) {
                  {"'qwen35moe.expert_feed_forward_length' is missing"});
   expect_refused(tiny_qwen35moe().remove_tensor("blk.0.ffn_up_exps.weight"), Code::kBinding,
                  {"'blk.0.ffn_up_exps.weight' is missing", "[4, 6, 8]"});
+  expect_refused(tiny_gpt_oss().f32("gpt-oss.rope.freq_base_swa", 10000), Code::kSupport,
+                 {"rope.freq_base_swa' is 10000", "150000"});
+  expect_refused(tiny_gpt_oss().remove("gpt-oss.attention.sliding_window"), Code::kDirectory,
+                 {"'gpt-oss.attention.sliding_window' is missing"});
+  expect_refused(tiny_gpt_oss().remove_tensor("blk.1.ffn_up_exps.bias"), Code::kBinding,
+                 {"'blk.1.ffn_up_exps.bias' is missing", "[4, 6]"});
+  expect_refused(tiny_gpt_oss().remove_tensor("blk.0.attn_sinks.weight"), Code::kBinding,
+                 {"'blk.0.attn_sinks.weight' is missing", "[2]"});
   expect_refused(tiny_gemma3().f32("gemma3.final_logit_softcapping", 30), Code::kSupport,
                  {"final_logit_softcapping", "30"});
   expect_refused(tiny_gemma3().flags("gemma3.attention.sliding_window_pattern", {true}),
@@ -333,24 +394,82 @@ TEST(GgufRefused, WhatIsUnknownMissingOrLeftOverIsNamed) {
   expect_refused(file, Code::kBinding, {"'blk.0.attn_norm.weight' has shape [32]"});
   file = tiny_llama();
   file.tensor("blk.0.ffn_up.weight", {1, 256}, 19, std::string(50, '\0'));
-  expect_refused(file, Code::kSupport, {"'blk.0.ffn_up.weight' is IQ1_S", "Q6_K"});
+  expect_refused(file, Code::kBinding, {"'blk.0.ffn_up.weight' has shape [1, 256]", "[12, 8]"});
 }
 
-// Types whose bytes are known and whose numbers are not.
-TEST(GgufRefused, TypesThatNothingDecodesAreNamed) {
+// What llama.cpp makes of activations while it runs is in no file of weights.
+TEST(GgufRefused, TypesOfActivationsAreNamed) {
   const struct {
     uint32_t id;
     const char* name;
     uint64_t values, bytes;
-  } types[] = {{16, "IQ2_XXS", 256, 66}, {17, "IQ2_XS", 256, 74}, {18, "IQ3_XXS", 256, 98},
-               {19, "IQ1_S", 256, 50},   {21, "IQ3_S", 256, 110}, {22, "IQ2_S", 256, 82},
-               {29, "IQ1_M", 256, 56},   {34, "TQ1_0", 256, 54},  {35, "TQ2_0", 256, 66},
-               {9, "Q8_1", 32, 36},      {15, "Q8_K", 256, 292}};
+  } types[] = {{9, "Q8_1", 32, 36}, {15, "Q8_K", 256, 292}};
   for (const auto& type : types) {
     GgufBuilder file = tiny_llama();
     file.tensor("blk.0.ffn_up.weight", {1, type.values}, type.id, std::string(type.bytes, '\0'));
     expect_refused(file, Code::kSupport,
-                   {fmt::format("'blk.0.ffn_up.weight' is {}", type.name), "Q6_K"});
+                   {fmt::format("'blk.0.ffn_up.weight' is {}", type.name), "activations", "TQ2_0"});
+  }
+}
+
+// A model of one layer, 256 wide, whose matrices are of this type: row r consists of bytes r.
+GgufBuilder stored_only(uint32_t id, uint64_t block_bytes) {
+  constexpr uint64_t kWide = 256;
+  GgufBuilder b = tiny_llama();
+  b.u32("llama.embedding_length", kWide).u32("llama.feed_forward_length", kWide);
+  b.u32("llama.attention.head_count", 4);
+  for (const char* norm : {"output_norm.weight", "blk.0.attn_norm.weight", "blk.0.ffn_norm.weight"})
+    f32_tensor(b, norm, {kWide}, 1);
+  f32_tensor(b, "token_embd.weight", {4, kWide});
+  const auto matrix = [&](const char* name, uint64_t rows) {
+    std::string bytes;
+    for (uint64_t r = 0; r < rows; ++r)
+      bytes += std::string(block_bytes, static_cast<char>(r % 64));
+    b.tensor(std::string("blk.0.") + name + ".weight", {rows, kWide}, id, bytes);
+  };
+  for (const char* name : {"attn_k", "attn_v"}) matrix(name, 64);
+  for (const char* name : {"attn_q", "attn_output", "ffn_gate", "ffn_up", "ffn_down"})
+    matrix(name, kWide);
+  return b;
+}
+
+// Types of which the bytes are known and the numbers are not (artifact.md §6.4, marked *).
+TEST(GgufStoredOnly, TypesThatNothingDecodesAreKeptAndNotRun) {
+  const struct {
+    uint32_t id;
+    const char* format;
+    uint64_t bytes;
+  } types[] = {{16, "gguf_iq2_xxs", 66}, {17, "gguf_iq2_xs", 74}, {18, "gguf_iq3_xxs", 98},
+               {19, "gguf_iq1_s", 50},   {21, "gguf_iq3_s", 110}, {22, "gguf_iq2_s", 82},
+               {29, "gguf_iq1_m", 56}};
+  for (const auto& type : types) {
+    const TemporaryFolder folder;
+    const auto file = folder.write("model.gguf", stored_only(type.id, type.bytes).bytes());
+    const auto made = folder / "model.ninfer";
+    build_artifact(file, made, {.recipe = "keep"});
+    EXPECT_NO_THROW(verify_deep(made, file, 1, {}));
+    auto reader = artifact::Reader::open(made);
+    const auto object = [&](const char* name) {
+      const artifact::Binding* binding = reader.directory().find_binding(name);
+      return reader.tensor(binding->parts.empty() ? binding->object : binding->parts[0].object);
+    };
+    EXPECT_EQ(object("text/layers/0/mlp/down").format->name, type.format);
+    const artifact::TensorInfo attention = object("text/layers/0/attention/query");
+    const Bytes bytes = reader.mapped(attention.object->id);
+    // Row 2j + p of a head of 64 goes to p·32 + j, as in any type.
+    EXPECT_EQ(bytes[33 * type.bytes], std::byte{3});
+    for (const auto& [source, recipe] : {std::pair(file, ""), std::pair(made, "")}) {
+      const Error error = error_of([&] { prepare(open_source(source, recipe, 1), {}); });
+      EXPECT_EQ(code_name(error.code()), code_name(Code::kSupport)) << error.message();
+      for (const char* part : {"text/layers/0/attention/query", type.format})
+        EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+    }
+    const Error error =
+        error_of([&] { build_artifact(file, folder / "q4.ninfer", {.recipe = "q4"}); });
+    EXPECT_EQ(error.code(), Code::kEncoding);
+    for (const char* part : {"parameter 'text/layers/0/", type.format, "decode unsupported"})
+      EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+    EXPECT_FALSE(std::filesystem::exists(folder / "q4.ninfer"));
   }
 }
 
@@ -386,7 +505,7 @@ TEST(GgufRope, DivisorsOfOneMeanNothingAndThoseOfAnotherRuleAreRefused) {
 TEST(GgufHostile, AnyByteOfTheHeaderChangedIsRefusedOrRead) {
   const TemporaryFolder folder;
   for (const GgufBuilder& builder : {tiny_llama(), tiny_gemma3(), tiny_qwen35(), wide_qwen35(),
-                                     tiny_qwen35moe(), tiny_qwen3moe()}) {
+                                     tiny_qwen35moe(), tiny_qwen3moe(), tiny_gpt_oss()}) {
     const std::string whole = builder.bytes();
     for (size_t i = 24; i < builder.header().size(); i += 3) {
       std::string changed = whole;

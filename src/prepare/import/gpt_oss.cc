@@ -27,25 +27,57 @@ void add_projection(ComponentBuilder& build, const std::string& name, const std:
   build.encoded(name + "_bias", {rows}, std::move(bias));
 }
 
-// gate and up alternate, row by row.
-void add_experts(ComponentBuilder& build, TensorPool& tensors, ImportedComponent& text,
-                 uint64_t experts, uint64_t hidden, uint64_t width, const std::string& b,
-                 const std::string& hf) {
-  build.plain(b + "post_attention_norm", hf + "post_attention_layernorm.weight", {hidden});
-  add_router(build, b, hf + "mlp.router.weight", experts, hidden);
-  build.plain(b + "moe/router_bias", hf + "mlp.router.bias", {experts});
-  const GptOssExperts inputs(tensors, hf + "mlp.experts.gate_up_proj", experts, 2 * width, hidden);
-  const GptOssExperts outputs(tensors, hf + "mlp.experts.down_proj", experts, hidden, width);
-  for (uint64_t e = 0; e < experts; ++e) {
-    const std::string expert = fmt::format("{}moe/experts/{}/", b, e);
-    add_projection(build, expert + "gate", b + "ffn_input", hidden, inputs.weight(e, 0, 2, width),
-                   inputs.bias(e, 0, 2, width));
-    add_projection(build, expert + "up", b + "ffn_input", hidden, inputs.weight(e, 1, 2, width),
-                   inputs.bias(e, 1, 2, width));
-    add_projection(build, expert + "down", expert + "product", width,
-                   outputs.weight(e, 0, 1, hidden), outputs.bias(e, 0, 1, hidden));
+// The experts of one layer: what their names begin with here and in the checkpoint.
+struct Experts {
+  uint64_t count, width, hidden;
+  std::string layer, source;
+};
+
+// As Hugging Face has them: gate and up alternate, row by row.
+void add_paired(ComponentBuilder& build, TensorPool& tensors, const Experts& x) {
+  const GptOssExperts inputs(tensors, x.source + "gate_up_proj", x.count, 2 * x.width, x.hidden);
+  const GptOssExperts outputs(tensors, x.source + "down_proj", x.count, x.hidden, x.width);
+  const std::string input = x.layer + "ffn_input";
+  for (uint64_t e = 0; e < x.count; ++e) {
+    const std::string expert = fmt::format("{}moe/experts/{}/", x.layer, e);
+    add_projection(build, expert + "gate", input, x.hidden, inputs.weight(e, 0, 2, x.width),
+                   inputs.bias(e, 0, 2, x.width));
+    add_projection(build, expert + "up", input, x.hidden, inputs.weight(e, 1, 2, x.width),
+                   inputs.bias(e, 1, 2, x.width));
+    add_projection(build, expert + "down", expert + "product", x.width,
+                   outputs.weight(e, 0, 1, x.hidden), outputs.bias(e, 0, 1, x.hidden));
   }
-  add_expert_groups(text, b, experts);
+}
+
+// As GGUF files have them: a stack of matrices and one of biases for each role.
+void add_stacked(ComponentBuilder& build, const Experts& x) {
+  const struct {
+    const char* role;
+    uint64_t rows, cols;
+  } roles[] = {{"gate", x.width, x.hidden}, {"up", x.width, x.hidden}, {"down", x.hidden, x.width}};
+  for (uint64_t e = 0; e < x.count; ++e) {
+    const std::string expert = fmt::format("{}moe/experts/{}/", x.layer, e);
+    for (const auto& [role, rows, cols] : roles) {
+      const std::string name = expert + role, stack = fmt::format("{}{}_proj", x.source, role);
+      const bool is_output = std::string_view(role) == "down";
+      build.row_projection(name, is_output ? expert + "product" : x.layer + "ffn_input", stack,
+                           {x.count, rows, cols}, {{e * rows, (e + 1) * rows}});
+      build.row_of_matrix(name + "_bias", stack + "_bias", {x.count, rows}, e);
+    }
+  }
+}
+
+void add_mixture(ComponentBuilder& build, TensorPool& tensors, ImportedComponent& text,
+                 const Experts& experts, const std::string& hf) {
+  const std::string& b = experts.layer;
+  build.plain(b + "post_attention_norm", hf + "post_attention_layernorm.weight", {experts.hidden});
+  add_router(build, b, hf + "mlp.router.weight", experts.count, experts.hidden);
+  build.plain(b + "moe/router_bias", hf + "mlp.router.bias", {experts.count});
+  if (tensors.checkpoint().gguf() != nullptr)
+    add_stacked(build, experts);
+  else
+    add_paired(build, tensors, experts);
+  add_expert_groups(text, b, experts.count);
 }
 
 }  // namespace
@@ -90,7 +122,8 @@ void import_gpt_oss(std::string_view, const Json& json, const std::string& where
     const std::string b = fmt::format("text/layers/{}/", i);
     const std::string hf = fmt::format("model.layers.{}.", i);
     add_attention(build, s, b, hf);
-    add_experts(build, tensors, text, counts.experts, s.hidden, width, b, hf);
+    add_mixture(build, tensors, text, {counts.experts, width, s.hidden, b, hf + "mlp.experts."},
+                hf);
   }
   tensors.skip_derived(".rotary_emb.inv_freq");
 }

@@ -60,6 +60,7 @@ ImportedModel import_gguf(const checkpoint::Checkpoint& checkpoint,
   for (uint64_t i = 0; i < gguf.mtp_layers && model.find("mtp") == nullptr; ++i)
     tensors.skip_component("mtp", fmt::format("blk.{}.", gguf.layers + i), model.skipped);
   tensors.skip_derived("rope_freqs.weight");
+  tensors.skip_unused(model.notes);
   tensors.finish(name);
   restore_gguf_orders(gguf, where, model);
   return model;

@@ -2,6 +2,8 @@
 #include "prepare/import/tensor_pool.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "prepare/import/gguf.h"
@@ -88,10 +90,37 @@ const checkpoint::Tensor& TensorPool::take(std::string_view name, const codec::S
 Piece TensorPool::take_repacked(std::string_view name, const checkpoint::Tensor& tensor,
                                 const codec::Shape& shape) {
   check_shape(tensor, {codec::Shape(shape)});
-  const auto source = open_repacked(tensor, place(tensor), codec::geometry_of(shape));
+  std::vector<float> factors;
+  if (tensor.dtype == checkpoint::DType::kNvfp4) factors = take_factors(tensor, shape);
+  const auto source =
+      open_repacked(tensor, place(tensor), codec::geometry_of(shape), std::move(factors));
   taken_[index_of(tensor)] = true;
   encoded_.emplace(name, source);
   return {&tensor, 0, source->facts().geometry.rows, source};
+}
+
+// GGUF files keep what the values of "NAME.weight" are multiplied with in "NAME.scale", one number
+// or one for each matrix of a stack, and in "NAME.input_scale" what suits its activations.
+std::vector<float> TensorPool::take_factors(const checkpoint::Tensor& tensor,
+                                            const codec::Shape& shape) {
+  constexpr float kMost = std::numeric_limits<float>::max() / (6 * 448);  // products are finite
+  if (!tensor.name.ends_with(kWeight)) return {};
+  const std::string stem = tensor.name.substr(0, tensor.name.size() - kWeight.size());
+  const std::vector<codec::Shape> shapes = {{1}, {shape.size() == 3 ? shape[0] : 1}};
+  const std::vector<checkpoint::DType> types = {checkpoint::DType::kF32};
+  if (find_stored(stem + ".input_scale") != nullptr)
+    take_unused(stem + ".input_scale", types, shapes, "input scales");
+  if (find_stored(stem + ".scale") == nullptr) return {};
+  const checkpoint::Tensor& scale = take_stored(stem + ".scale", types, shapes);
+  std::vector<float> factors(codec::element_count(scale.shape));
+  for (uint64_t i = 0; i < factors.size(); ++i) {
+    factors[i] = load_le<float>(scale.bytes.data() + i * sizeof(float));
+    if (!(factors[i] > 0 && factors[i] <= kMost && std::isfinite(1 / factors[i])))
+      throw Error(Code::kValue,
+                  "{}: number {} is {}, a finite one above 0 with a reciprocal expected",
+                  place(scale), i, factors[i]);
+  }
+  return factors;
 }
 
 Piece TensorPool::weight(std::string_view name, const codec::Shape& shape, bool linear) {
@@ -178,14 +207,14 @@ void TensorPool::skip_derived(std::string_view suffix) {
 }
 
 void TensorPool::skip_unused(std::vector<std::string>& notes) {
-  if (quantisation_ == nullptr) return;
-  for (const Quantisation::Unused& unused : quantisation_->unused())
-    for (const checkpoint::Tensor& tensor : checkpoint_.tensors()) {
-      const size_t i = index_of(tensor);
-      if (taken_[i] || !tensor.name.ends_with(unused.suffix)) continue;
-      taken_[i] = true;
-      ++unused_[unused.what];
-    }
+  if (quantisation_ != nullptr)
+    for (const Quantisation::Unused& unused : quantisation_->unused())
+      for (const checkpoint::Tensor& tensor : checkpoint_.tensors()) {
+        const size_t i = index_of(tensor);
+        if (taken_[i] || !tensor.name.ends_with(unused.suffix)) continue;
+        taken_[i] = true;
+        ++unused_[unused.what];
+      }
   for (const auto& [what, count] : unused_)
     notes.push_back(fmt::format("{} tensors with {} are not used", count, what));
   if (!plain_.empty())

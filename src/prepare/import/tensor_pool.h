@@ -67,6 +67,7 @@ class TensorPool {
   size_t index_of(const checkpoint::Tensor& tensor) const;
   Piece take_repacked(std::string_view name, const checkpoint::Tensor& tensor,
                       const codec::Shape& shape);
+  std::vector<float> take_factors(const checkpoint::Tensor& tensor, const codec::Shape& shape);
   void check_shape(const checkpoint::Tensor& tensor, const std::vector<codec::Shape>& shapes) const;
   const checkpoint::Checkpoint& checkpoint_;
   const Quantisation* quantisation_;

@@ -107,6 +107,10 @@ graph::Constant Binder::computed(const std::string& name, std::vector<float> val
 }
 
 graph::Weight Binder::add_weight(const std::string& name, codec::Matrix matrix) {
+  for (const codec::Segment& segment : matrix.segments)
+    if (const codec::Format& format = codec::format(segment.format); format.stored_only)
+      throw Error(Code::kSupport, "{}: '{}' is {}, a format that can be stored alone, not run",
+                  source_.path().string(), name, format.name);
   const graph::Weight w =
       builder_.weight(name, static_cast<uint32_t>(matrix.rows), static_cast<uint32_t>(matrix.cols));
   weights_.push_back(std::move(matrix));

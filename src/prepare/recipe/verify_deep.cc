@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <set>
@@ -244,7 +245,10 @@ class DeepVerifier {
     const uint64_t block = std::max<uint64_t>(1, kValuesAtOnce / geometry.cols);
     for (uint64_t row = 0; row < geometry.rows; row += block) {
       const uint64_t n = std::min(block, geometry.rows - row);
-      check_rows({parameter, stored, bounds, columns}, row, n, totals);
+      if (format.stored_only)
+        check_words(parameter, stored, format, row, n);
+      else
+        check_rows({parameter, stored, bounds, columns}, row, n, totals);
       for (const codec::Segment& segment : stored.segments)
         release_mapped(
             {segment.object, codec::format(segment.format).planes(segment.geometry).total_bytes});
@@ -295,6 +299,26 @@ class DeepVerifier {
       totals.total.worst = std::max(totals.total.worst, sums.worst);
       totals.noise += sums.noise;
       totals.signal += sums.signal;
+    }
+  }
+
+  // Of formats whose numbers nothing reads: the words themselves are the same.
+  void check_words(const ImportedParameter& parameter, const codec::Matrix& stored,
+                   const codec::Format& format, uint64_t row, uint64_t n) {
+    if (!copies_words(parameter, format))
+      throw Error(Code::kSupport, "{}: parameter '{}' is {}, which is not what the source has",
+                  where(), parameter.name, format.name);
+    const uint64_t row_bytes = format.planes({1, stored.cols}).total_bytes;
+    std::vector<std::byte> wanted(n * row_bytes);
+    encode_rows(parameter, format, row, n, {.plane = {wanted.data()}}, team_);
+    uint64_t first = 0;  // of the segment
+    for (const codec::Segment& segment : stored.segments) {
+      for (uint64_t r = std::max(row, first); r < std::min(row + n, first + segment.rows()); ++r)
+        if (std::memcmp(segment.object + (segment.row_begin + r - first) * row_bytes,
+                        &wanted[(r - row) * row_bytes], row_bytes) != 0)
+          throw Error(Code::kValue, "{}: parameter '{}' row {} has other words than the source",
+                      where(), parameter.name, r);
+      first += segment.rows();
     }
   }
 
