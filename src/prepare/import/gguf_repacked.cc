@@ -69,6 +69,7 @@ class BlockSource final : public RepackedSource {
     for (uint64_t i = 0; i < n_rows; ++i) {
       std::byte* codes = dst.plane[0] + i * planes.plane[0].row_bytes;
       std::byte* scales = dst.plane[1] + i * planes.plane[1].row_bytes;
+      pad(planes, codes, scales);
       for (uint64_t b = 0; b < blocks_; ++b) {
         std::array<std::byte, Block::kScaleBytes> words;
         Block::copy(checked_block(row + i, b), codes + b * Block::kCodeBytes, words.data());
@@ -106,6 +107,14 @@ class BlockSource final : public RepackedSource {
   }
 
  private:
+  // Behind the last block of a row up to the width of the format's rows.
+  void pad(const codec::Planes& planes, std::byte* codes, std::byte* scales) const {
+    const uint64_t code_bytes = blocks_ * Block::kCodeBytes,
+                   scale_bytes = blocks_ * Block::kScaleBytes;
+    if (code_bytes == planes.plane[0].row_bytes) return;
+    std::fill_n(codes + code_bytes, planes.plane[0].row_bytes - code_bytes, Block::kPadding);
+    std::fill_n(scales + scale_bytes, planes.plane[1].row_bytes - scale_bytes, std::byte{0});
+  }
   float factor_of(uint64_t row) const {
     const uint64_t n = factors_.size();
     return n == 0 ? 1 : factors_[row / (facts().geometry.rows / n)];
@@ -168,10 +177,37 @@ std::shared_ptr<const EncodedSource> open_repacked(const checkpoint::Tensor& ten
       return open<Tq1Block>(tensor, place, geometry, std::move(factors));
     case DType::kTq2_0:
       return open<Tq2Block>(tensor, place, geometry, std::move(factors));
+    case DType::kQ2_0:
+      return open<Q2Block>(tensor, place, geometry, std::move(factors));
+    case DType::kQ8_0:
+      return open<Q8Block>(tensor, place, geometry, std::move(factors));
     default:
       FLARE_ASSERT(tensor.dtype == DType::kQ1_0);
       return open<Q1Block>(tensor, place, geometry, std::move(factors));
   }
+}
+
+bool take_over_blocks(const checkpoint::Checkpoint& checkpoint, FormatId format,
+                      ImportedParameter& parameter) {
+  const DType wanted = format == FormatId::kQ2G64 ? DType::kQ2_0 : DType::kQ8_0;
+  if (format != FormatId::kQ2G64 && format != FormatId::kQ8G32) return false;
+  for (const Piece& piece : parameter.pieces)
+    if (piece.encoded != nullptr || piece.tensor->dtype != wanted) return false;
+  const checkpoint::Tensor* last = nullptr;
+  std::shared_ptr<const EncodedSource> source;
+  for (Piece& piece : parameter.pieces) {
+    if (piece.tensor != last) {
+      last = piece.tensor;
+      source = open_repacked(
+          *last,
+          fmt::format("{}: tensor '{}'", checkpoint.mapping(*last).path().string(), last->name),
+          codec::geometry_of(last->shape));
+      if (!parameter.columns.empty()) source = reorder_repacked(*source, parameter.columns);
+    }
+    piece.encoded = source;
+  }
+  parameter.columns.clear();
+  return true;
 }
 
 std::shared_ptr<const EncodedSource> reorder_repacked(const EncodedSource& source,

@@ -6,6 +6,7 @@
 //   static void check(block, refuse);          refuse(column in the block, text) does not return
 //   static void decode(block, out);            kValues values
 //   static void copy(block, codes, scales);    its bytes in the planes
+//   kPadding                                   codes of columns behind the last; their scales are 0
 // What check() refuses, the other two are not asked for.
 #pragma once
 
@@ -27,6 +28,7 @@ struct Mxfp4Block {
   static constexpr std::array kFormats = {codec::FormatId::kMxfp4};
   static constexpr const char* kScheme = "GGUF MXFP4";
   static constexpr uint64_t kValues = 32, kBytes = 17, kCodeBytes = 16, kScaleBytes = 1;
+  static constexpr std::byte kPadding{0};
 
   static float value_at(const std::byte* block, int j) {
     return codec::kE2m1Values[codec::nibble_at(block + 1, j)] *
@@ -61,6 +63,7 @@ struct Nvfp4Block {
   static constexpr std::array kFormats = {codec::FormatId::kNvfp4, codec::FormatId::kNvfp4Rows};
   static constexpr const char* kScheme = "GGUF NVFP4";
   static constexpr uint64_t kValues = 64, kBytes = 36, kCodeBytes = 32, kScaleBytes = 4;
+  static constexpr std::byte kPadding{0};
 
   static int code_at(const std::byte* block, int j) {
     const int byte = codec::byte_at(block, 4 + 8 * (j / 16) + j % 8);
@@ -95,6 +98,7 @@ struct TernaryBlock {
   static constexpr const char* kScheme = Codes::kScheme;
   static constexpr uint64_t kValues = Codes::kValues, kBytes = Codes::kBytes;
   static constexpr uint64_t kCodeBytes = kValues / 4, kScaleBytes = 2 * (kValues / 128);
+  static constexpr std::byte kPadding{0};
 
   static uint16_t scale_word(const std::byte* block) {
     return load_le<uint16_t>(block + Codes::kScaleAt);
@@ -175,6 +179,62 @@ struct Q1Codes {
   static constexpr bool kHasZero = false;
   static int code_at(const std::byte* block, int j) {
     return 2 * (codec::byte_at(block, 2 + j / 8) >> j % 8 & 1);
+  }
+};
+
+// Bit pairs c of the values d·(c − 1), four neighbours a byte, as the format has them.
+struct Q2Block {
+  static constexpr std::array kFormats = {codec::FormatId::kQ2G64};
+  static constexpr const char* kScheme = "GGUF Q2_0";
+  static constexpr uint64_t kValues = 64, kBytes = 18, kCodeBytes = 16, kScaleBytes = 2;
+  static constexpr std::byte kPadding{0x55};
+
+  template <typename Refuse>
+  static void check(const std::byte* block, Refuse refuse) {
+    const auto word = load_le<uint16_t>(block);
+    if ((word & 0x7c00u) == 0x7c00u)
+      refuse(0, fmt::format("scale 0x{:04X}, a finite one expected", word));
+  }
+  static void decode(const std::byte* block, float* out) {
+    for (int j = 0; j < 64; ++j)
+      out[j] = codec::half_at(block) *
+               static_cast<float>((codec::byte_at(block, 2 + j / 4) >> 2 * (j % 4) & 3) - 1);
+  }
+  static void copy(const std::byte* block, std::byte* codes, std::byte* scales) {
+    std::memcpy(codes, block + 2, kCodeBytes);
+    std::memcpy(scales, block, kScaleBytes);
+  }
+};
+
+// Signed bytes, as the format has them but for −128.
+struct Q8Block {
+  static constexpr std::array kFormats = {codec::FormatId::kQ8G32};
+  static constexpr const char* kScheme = "GGUF Q8_0";
+  static constexpr uint64_t kValues = 32, kBytes = 34, kCodeBytes = 32, kScaleBytes = 2;
+  static constexpr std::byte kPadding{0};
+
+  static int code_at(const std::byte* block, int j) {
+    return static_cast<int8_t>(codec::byte_at(block, 2 + j));
+  }
+
+  template <typename Refuse>
+  static void check(const std::byte* block, Refuse refuse) {
+    const auto word = load_le<uint16_t>(block);
+    if ((word & 0x7c00u) == 0x7c00u || word == 0x8000)
+      refuse(0, fmt::format("scale 0x{:04X}, a finite one that is not -0 expected", word));
+    for (int j = 0; j < 32; ++j) {
+      if (code_at(block, j) == -128) refuse(j, "code -128, -127..127 expected");
+      if (word == 0 && code_at(block, j) != 0)
+        refuse(j, fmt::format("code {} under scale 0, 0 expected", code_at(block, j)));
+    }
+  }
+  static void decode(const std::byte* block, float* out) {
+    for (int j = 0; j < 32; ++j)
+      out[j] = codec::half_at(block) * static_cast<float>(code_at(block, j));
+  }
+  static void copy(const std::byte* block, std::byte* codes, std::byte* scales) {
+    std::memcpy(codes, block + 2, kCodeBytes);
+    std::memcpy(scales, block, kScaleBytes);
   }
 };
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/hash/sha256.h"
@@ -541,6 +542,103 @@ TEST(GgufRepacked, ColumnsMoveInWholeBlocksOrKeepTheirPlaces) {
       }
     EXPECT_EQ(one.copied_values(*kept), tensor.values);
   }
+}
+
+constexpr uint32_t kQ2 = 42;
+
+// Blocks of codes that count up, under the scales given: of Q2_0, and of Q8_0 in -127 .. 127.
+std::string plain_blocks(uint32_t type, const std::vector<uint16_t>& scales) {
+  GgufBytes out;
+  uint32_t i = 0;
+  for (const uint16_t scale : scales) {
+    out.number(scale);
+    for (int byte = 0; byte < (type == kQ2 ? 16 : 32); ++byte, ++i)
+      out.number(type == kQ2 ? static_cast<uint8_t>(37 * i + 11)
+                             : static_cast<uint8_t>(static_cast<int>(i * 31 % 255) - 127));
+  }
+  return out.all();
+}
+
+// Rows of 192 columns end in the middle of a pair of groups of the formats: §7.2.
+TEST(GgufTakenOver, Q2AndQ8HaveTheWordsOfTheirFormatsAndItsPadding) {
+  const std::vector<uint16_t> scales = {0x3C00, 0x4000, 0xB800, 0x8000, 0x3400, 0x3555};
+  const std::string q2 = plain_blocks(kQ2, scales);
+  const One two(checkpoint::DType::kQ2_0, q2, {2, 192});
+  const std::vector<float> values = two.values(two.source());
+  EXPECT_EQ(two.copied_values(two.source()), values);  // and validate() accepts the padding
+  const float factors[] = {1, 2, -0.5f, -0.0f, 0.25f, 1365 / 4096.0f};
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto four = static_cast<uint8_t>(q2[18 * (i / 64) + 2 + i % 64 / 4]);
+    const int code = four / (1 << 2 * (i % 4)) % 4;
+    ASSERT_EQ(values[i], factors[i / 64] * static_cast<float>(code - 1)) << i;
+  }
+  std::vector<uint16_t> more = scales;
+  more[3] = 0x2800;
+  more.insert(more.end(), scales.begin(), scales.begin() + 3);
+  more.push_back(0xC200);
+  const std::string q8 = plain_blocks(kQ8_0, more);
+  const One eight(checkpoint::DType::kQ8_0, q8, {2, 160});
+  const std::vector<float> wide = eight.values(eight.source());
+  EXPECT_EQ(eight.copied_values(eight.source()), wide);
+  for (size_t j = 0; j < 32; ++j) {
+    const auto code = static_cast<int8_t>(q8[2 + j]);
+    ASSERT_EQ(wide[j], static_cast<float>(code));
+    ASSERT_EQ(wide[32 + j], 2 * static_cast<float>(static_cast<int8_t>(q8[36 + j])));
+  }
+}
+
+TEST(GgufTakenOver, WhatTheFormatsForbidIsRefused) {
+  for (const uint16_t word : {0x7C00, 0xFC00, 0x7E01})
+    One(checkpoint::DType::kQ2_0, plain_blocks(kQ2, {0x3C00, word}), {1, 128})
+        .expect_refused({"'w'", "row 0 column 64", fmt::format("0x{:04X}", word)});
+  for (const uint16_t word : {0x7C00, 0x8000})
+    One(checkpoint::DType::kQ8_0, plain_blocks(kQ8_0, {0x3C00, word}), {1, 64})
+        .expect_refused({"'w'", "row 0 column 32", fmt::format("0x{:04X}", word)});
+  std::string blocks = plain_blocks(kQ8_0, {0x3C00, 0x3C00});
+  blocks[34 + 2 + 7] = '\x80';
+  One(checkpoint::DType::kQ8_0, blocks, {1, 64}).expect_refused({"row 0 column 39", "code -128"});
+  One(checkpoint::DType::kQ8_0, plain_blocks(kQ8_0, {0}), {1, 32})
+      .expect_refused({"row 0 column 0", "code -127 under scale 0"});
+}
+
+// A rule asks for them; the order of columns that import restores is kept.
+TEST(GgufTakenOver, RulesPutTheWordsIntoAnArtifact) {
+  const TemporaryFolder folder;
+  const auto build = [&](const GgufBuilder& b, const std::string& rules) {
+    const auto file = folder.write("model.gguf", b.bytes());
+    const auto made = folder / "model.ninfer";
+    BuildOptions options{.recipe = "keep", .force = true};
+    options.overrides = folder.write("rules.toml", rules);
+    const BuildReport report = build_artifact(file, made, options);
+    verify_deep(made, file, 1, {});
+    return report;
+  };
+  GgufBuilder b = all_types();
+  b.tensor("blk.0.ffn_up.weight", {256, kWidth}, kQ2,
+           plain_blocks(kQ2, std::vector<uint16_t>(1024, 0xB800)));
+  const BuildReport two = build(b, "[\"*/mlp/up\"]\nformat = \"q2_g64_fp16\"\n");
+  EXPECT_NE(std::ranges::find(two.notes, "1 weights of GGUF Q2_0 are kept as q2_g64_fp16"),
+            two.notes.end());
+  CheckpointSource plain(folder / "model.gguf", "", 1);
+  const auto made = open_source(folder / "model.ninfer", "", 1);
+  const std::string up = "text/layers/0/mlp/up", output = "text/layers/0/gdn/output";
+  EXPECT_EQ(made->matrix(up, {256, kWidth}).segments.front().format, FormatId::kQ2G64);
+  EXPECT_EQ(made->values(up, 256 * kWidth), plain.values(up, 256 * kWidth));
+
+  const std::string rule = "[\"*/gdn/output\"]\nformat = \"q8\"\nencoder = \"import_encoded\"\n";
+  const BuildReport eight = build(tiny_qwen35(), rule);
+  EXPECT_NE(std::ranges::find(eight.notes, "1 weights of GGUF Q8_0 are kept as q8_g32_fp16"),
+            eight.notes.end());
+  CheckpointSource stored(folder / "model.gguf", "", 1);
+  const auto taken = open_source(folder / "model.ninfer", "", 1);
+  EXPECT_EQ(taken->matrix(output, {8, kValues}).segments.front().format, FormatId::kQ8G32);
+  EXPECT_EQ(taken->values(output, 8 * kValues), stored.values(output, 8 * kValues));
+
+  // Other types are refused as before.
+  const Error error =
+      error_of([&] { build(all_types(), "[\"*/mlp/down\"]\nformat = \"q2_g64_fp16\"\n"); });
+  EXPECT_EQ(error.code(), Code::kUsage);
+  EXPECT_NE(error.message().find("never encoded from numbers"), std::string::npos);
 }
 
 // Value heads of a DeltaNet that are as wide as a block, or half as wide.

@@ -80,6 +80,13 @@ const ImportedComponent* ImportedModel::find(std::string_view id) const {
   return nullptr;
 }
 
+ImportedParameter* ImportedModel::find_parameter(std::string_view name) {
+  for (ImportedComponent& component : components)
+    for (ImportedParameter& parameter : component.parameters)
+      if (parameter.name == name) return &parameter;
+  return nullptr;
+}
+
 ImportedModel import_checkpoint(const checkpoint::Checkpoint& checkpoint,
                                 const std::vector<std::string>& components) {
   if (checkpoint.gguf() != nullptr) return import_gguf(checkpoint, components);

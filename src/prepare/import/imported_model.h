@@ -92,6 +92,8 @@ struct ImportedModel {
   std::vector<SkippedComponent> skipped;
   std::vector<std::string> notes;  // what a person should know, one line each
   const ImportedComponent* find(std::string_view id) const;
+  // Of any component; null if there is none of that name.
+  ImportedParameter* find_parameter(std::string_view name);
 };
 
 }  // namespace flare::prepare

@@ -20,6 +20,7 @@
 #include "prepare/checkpoint_source.h"
 #include "prepare/frontend_notes.h"
 #include "prepare/import/artifact_model.h"
+#include "prepare/import/gguf_repacked.h"
 #include "prepare/import/import.h"
 #include "prepare/recipe/calibration.h"
 #include "prepare/recipe/encode.h"
@@ -444,9 +445,9 @@ BuildReport report_of(Chooser& chooser, const ArtifactPlan& plan, const Encoding
 // A model that is to become an artifact, whatever it was opened from.
 struct Input {
   fs::path path;  // for messages
-  const ImportedModel& model;
-  Checkpoints checkpoints;  // "" is the model's own
-  NamedModels sources;      // of the others
+  ImportedModel& model;
+  Checkpoints checkpoints;                        // "" is the model's own
+  std::map<std::string, ImportedModel*> sources;  // of the others
   std::vector<Resource> resources;
   Json metadata;
   Json origin;        // provenance of what was opened
@@ -517,13 +518,30 @@ void check_encoder_matters(const BuildOptions& options, const std::string& recip
               encoding.calibration ? "measured parameter" : "parameter");
 }
 
+// Blocks of GGUF files whose words another format takes over, where it is asked to: q2_g64_fp16 is
+// never made in another way, q8_g32_fp16 is unless a rule wants the words.
+void take_over_blocks(Input& input, Chooser& chooser) {
+  for (const ImportedComponent& component : input.model.components)
+    for (const ImportedParameter& parameter : component.parameters) {
+      const Decision decision = chooser.decide(component, parameter);
+      const codec::FormatId format = decision.choice.format;
+      if (!decision.imported && format != codec::FormatId::kQ2G64) continue;
+      const auto source = input.sources.find(decision.source);
+      if (!decision.source.empty() && source == input.sources.end()) continue;  // the plan tells
+      ImportedModel& model = decision.source.empty() ? input.model : *source->second;
+      if (ImportedParameter* found = model.find_parameter(parameter.name))
+        take_over_blocks(*input.checkpoints.at(decision.source), format, *found);
+    }
+}
+
 BuildReport build(Input input, const Recipe& recipe, const std::vector<std::string>& components,
                   const fs::path& target, const BuildOptions& options) {
   std::vector<Rule> rules;
   if (!options.overrides.empty()) rules = read_rules(options.overrides);
   Chooser chooser(recipe, std::move(rules));
-  ArtifactPlan plan =
-      plan_artifact(input.model, chooser, components, std::move(input.resources), input.sources);
+  take_over_blocks(input, chooser);
+  ArtifactPlan plan = plan_artifact(input.model, chooser, components, std::move(input.resources),
+                                    {input.sources.begin(), input.sources.end()});
   Encoding encoding{input.model, std::nullopt};
   if (!options.calibration.empty()) encoding.calibration = read_calibration(options.calibration);
   check_encoder_matters(options, recipe.name, plan, encoding);
@@ -554,7 +572,7 @@ BuildReport build_artifact(const fs::path& source, const fs::path& target,
                 "file or a GGUF file",
                 source.string());
   const auto checkpoint = checkpoint::Checkpoint::open(source);
-  const ImportedModel model = import_checkpoint(checkpoint, options.components);
+  ImportedModel model = import_checkpoint(checkpoint, options.components);
   check_components(options, checkpoint, model, source);
   check_architecture(recipe, model, source);
   const std::string name = options.name.empty() ? checkpoint_name(source) : options.name;
@@ -579,7 +597,7 @@ BuildReport quantize_artifact(const fs::path& source, const fs::path& target,
   const Recipe recipe = chosen_recipe(options);
   auto reader = artifact::Reader::open(source);
   reader.open_all_parts();
-  const ImportedModel model = import_artifact(reader, options.components);
+  ImportedModel model = import_artifact(reader, options.components);
   check_architecture(recipe, model, source);
   std::vector<std::string> components;
   for (const ImportedComponent& component : model.components) components.push_back(component.id);

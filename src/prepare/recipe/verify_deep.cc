@@ -13,6 +13,7 @@
 #include "base/float_types.h"
 #include "base/team.h"
 #include "prepare/artifact_source.h"
+#include "prepare/import/gguf_repacked.h"
 #include "prepare/import/import.h"
 #include "prepare/import/tensor_pool.h"
 #include "prepare/recipe/encode.h"
@@ -176,11 +177,11 @@ class DeepVerifier {
     for (const auto& [id, component] : artifact_.directory().components) components.push_back(id);
     FileStamps stamps(artifact_.files());
     stamps.add(checkpoint_.paths());
-    const ImportedModel model = import_checkpoint(checkpoint_, components);
+    ImportedModel model = import_checkpoint(checkpoint_, components);
     std::set<std::string> known;
-    for (const ImportedComponent& component : model.components) {
+    for (ImportedComponent& component : model.components) {
       check_config(component);
-      for (const ImportedParameter& parameter : component.parameters) {
+      for (ImportedParameter& parameter : component.parameters) {
         known.insert(parameter.name);
         check(parameter);
       }
@@ -228,10 +229,11 @@ class DeepVerifier {
     });
   }
 
-  void check(const ImportedParameter& parameter) {
+  void check(ImportedParameter& parameter) {
     const codec::Geometry geometry = geometry_of(parameter);
     const codec::Matrix stored = artifact_.matrix(parameter.name, geometry);
     const codec::Format& format = codec::format(stored.segments.front().format);
+    if (format.encode == nullptr) take_over_blocks(checkpoint_, format.id, parameter);
     const Bounds bounds(format, copies_words(parameter, format), rounds(parameter, format),
                         was_searched());
     std::vector<int32_t> columns;
