@@ -372,7 +372,7 @@ codec::Matrix Reader::matrix(const Binding& binding, codec::Geometry geometry,
   codec::Matrix matrix{.segments = {}, .rows = 0, .cols = geometry.cols};
   if (binding.parts.empty()) {
     const TensorInfo info = tensor(binding.object);
-    if (info.geometry != geometry)
+    if (info.geometry.rows != geometry.rows || info.geometry.cols != geometry.cols)
       throw Error(Code::kBinding, "{}: object {} is [{},{}], [{},{}] expected", where,
                   quote(binding.object), info.geometry.rows, info.geometry.cols, geometry.rows,
                   geometry.cols);

@@ -9,6 +9,7 @@
 
 #include "artifact/artifact_fixture.h"
 #include "base/float_types.h"
+#include "codec/nvfp4.h"
 
 namespace flare::artifact {
 namespace {
@@ -391,6 +392,43 @@ TEST(Matrix, RowBlocksOfOneParent) {
   EXPECT_EQ(rows_of("cube", {4, 4}), (std::vector<float>{0, 1, 2, 3}));  // of shape [2,2,4]
   EXPECT_EQ(rows_of("cube", {2, 8}), (std::vector<float>{0, 2}));
   EXPECT_EQ(rows_of("again", {2, 4}), (std::vector<float>{1, 1}));
+}
+
+// Two matrices of nvfp4 in one parent, each with its divisor (§7.3; values of §18.8): parameters
+// are the whole of it, or rows that lie in both.
+TEST(Matrix, MatricesOfAStackHaveTheirOwnDivisors) {
+  const std::string text =
+      R"({"components":{"text":{"config":{}}},"objects":[{"id":"x","shape":[256,64],)"
+      R"("format":"nvfp4","layout":"block_scale_k16_m128x4_v1","offset":0,"bytes":9224,)"
+      R"("divisors":2,"kind":"tensor"}],"bindings":{"whole":{"object":"x"},)"
+      R"("rows":{"parts":[{"object":"x","range":[8128,8256]}]}},)"
+      R"("uses":[],"files":[{"path":null,"payload_bytes":9224}]})";
+  std::string payload;
+  for (int i = 0; i < 8192; ++i) payload += static_cast<char>(i % 256);
+  payload.resize(9216);
+  for (uint64_t n = 0; n < 256; ++n)
+    for (uint64_t g = 0; g < 4; ++g)
+      payload[8192 + codec::nvfp4_scale_offset({256, 64, 2}, n, g)] =
+          static_cast<char>((4 * n + g) % 127);
+  for (const float divisor : {2.5f, 0.5f})
+    payload.append(reinterpret_cast<const char*>(&divisor), sizeof divisor);
+  TemporaryFolder folder;
+  write_file(folder / "e.ninfer", entry_bytes(text, 0) + payload);
+  Reader reader = Reader::open(folder / "e.ninfer");
+  const codec::Matrix whole = reader.matrix("whole", {256, 64}),
+                      rows = reader.matrix("rows", {2, 64});
+  const auto value = [](const codec::Matrix& matrix, uint64_t row, size_t col) {
+    std::vector<float> out(64);
+    codec::decode_row(matrix, row, out.data());
+    return out[col];
+  };
+  EXPECT_EQ(value(whole, 127, 63), -0.01406249962747097f);
+  EXPECT_EQ(value(whole, 200, 33), 0.25f);
+  EXPECT_EQ(value(whole, 255, 62), -0.1640625f);
+  EXPECT_EQ(value(rows, 0, 63), value(whole, 127, 63));
+  EXPECT_EQ(value(rows, 1, 5), value(whole, 128, 5));
+  expect_error(Code::kBinding, {"whole", "[256,64]", "[128,64]"},
+               [&] { reader.matrix("whole", {128, 64}); });
 }
 
 TEST(Matrix, BindingConditionsHaveTheirClass) {

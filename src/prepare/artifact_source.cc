@@ -82,7 +82,7 @@ codec::Matrix ArtifactSource::matrix(std::string_view parameter, codec::Geometry
   const artifact::Binding& bound = binding(parameter);
   if (bound.parts.empty()) {
     const artifact::TensorInfo tensor = reader_.tensor(bound.object);
-    if (tensor.geometry != geometry)
+    if (tensor.geometry.rows != geometry.rows || tensor.geometry.cols != geometry.cols)
       throw Error(Code::kBinding, "{}: parameter '{}' has shape {}, expected {}", path().string(),
                   parameter, shape_text(tensor.object->shape),
                   shape_text({geometry.rows, geometry.cols}));
