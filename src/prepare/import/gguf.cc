@@ -522,11 +522,24 @@ bool draft_norms_plus_one(const ImportedComponent& mtp) {
   return means.empty() || means[means.size() / 2] >= 0.5;
 }
 
+// Keys that say that weights are stored in another basis, which the architecture's keys do not
+// tell.
+void refuse_rotations(const GgufFile& file) {
+  constexpr std::string_view kRotation = "prism.hadamard.";
+  for (const std::string_view key : file.keys())
+    if (key.starts_with(kRotation))
+      throw Error(Code::kSupport,
+                  "{}: key {}: the weights are stored rotated, and no op here rotates what they "
+                  "are multiplied with; expected a file without keys of {}*",
+                  file.path().string(), quote(key), kRotation);
+}
+
 }  // namespace
 
 GgufConfig read_gguf_config(const checkpoint::Checkpoint& checkpoint) {
   const GgufFile& file = *checkpoint.gguf();
   const Family& family = family_of(file);
+  refuse_rotations(file);
   Keys keys(file, family.gguf);
   GgufConfig out;
   read_common(keys, family, checkpoint, out);

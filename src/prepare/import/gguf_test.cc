@@ -369,6 +369,9 @@ TEST(GgufRefused, WhatIsUnknownMissingOrLeftOverIsNamed) {
                  {"'qwen35moe.expert_feed_forward_length' is missing"});
   expect_refused(tiny_qwen35moe().remove_tensor("blk.0.ffn_up_exps.weight"), Code::kBinding,
                  {"'blk.0.ffn_up_exps.weight' is missing", "[4, 6, 8]"});
+  // Rotated weights beside activations that are not would give nonsense.
+  expect_refused(tiny_qwen35().u32("prism.hadamard.block_size", 1024), Code::kSupport,
+                 {"'prism.hadamard.block_size'", "rotated"});
   expect_refused(tiny_gpt_oss().f32("gpt-oss.rope.freq_base_swa", 10000), Code::kSupport,
                  {"rope.freq_base_swa' is 10000", "150000"});
   expect_refused(tiny_gpt_oss().remove("gpt-oss.attention.sliding_window"), Code::kDirectory,
