@@ -590,14 +590,22 @@ std::string tokenizer_config(const GgufFile& file) {
 }
 
 // Ids that end an answer: those the file names, and control tokens that end a turn or a text in
-// every family that has them.
+// every family that has them. Where an answer is several messages (gpt-oss), <|end|> is the end of
+// one and the answer ends with another mark, whatever the file says.
 std::string generation_config(const GgufFile& file) {
-  constexpr std::string_view kEnds[] = {"<|im_end|>",      "<|eot_id|>",   "<|eom_id|>",
-                                        "<|endoftext|>",   "<|end|>",      "</s>",
-                                        "<|end_of_text|>", "<end_of_turn>"};
+  constexpr std::string_view kEnds[] = {
+      "<|im_end|>", "<|eot_id|>",      "<|eom_id|>",    "<|endoftext|>", "<|end|>",
+      "</s>",       "<|end_of_text|>", "<end_of_turn>", "<|return|>",    "<|call|>"};
   const Vocabulary vocabulary = read_vocabulary(file);
+  const auto has_mark = [&](std::string_view token) {
+    for (size_t id = 0; id < vocabulary.tokens.size(); ++id)
+      if (vocabulary.types[id] != kNormal && vocabulary.tokens[id] == token) return true;
+    return false;
+  };
+  const bool has_messages = has_mark("<|return|>") && has_mark("<|call|>");
   std::vector<uint64_t> ids;
   const auto add = [&](uint64_t id) {
+    if (has_messages && vocabulary.tokens[id] == "<|end|>") return;
     if (std::ranges::find(ids, id) == ids.end()) ids.push_back(id);
   };
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",

@@ -114,6 +114,24 @@ TEST(GgufVocabularies, TemplateAndEndsOfNanoAreThoseOfItsFolder) {
   EXPECT_EQ(config.at("eos_token"), Json("<|im_end|>"));
 }
 
+// An answer of gpt-oss is several messages: its ends are those of the family's
+// generation_config.json, although files name the end of a message too.
+TEST(GgufVocabularies, TheEndOfAMessageIsNoEndOfAnAnswer) {
+  const auto ends = [](const std::vector<std::string>& marks) {
+    checkpoint::test::GgufBuilder file;
+    file.text("tokenizer.ggml.model", "gpt2").texts("tokenizer.ggml.tokens", marks);
+    file.u32s("tokenizer.ggml.token_type", std::vector<uint32_t>(marks.size(), 3));
+    file.u32("tokenizer.ggml.eos_token_id", 1).u32("tokenizer.ggml.eot_token_id", 2);
+    const TemporaryFolder folder;
+    const auto opened = GgufFile::open(folder.write("v.gguf", file.bytes()));
+    return parse_json(*gguf_resource(opened, "generation_config.json"), "got")
+        .at("eos_token_id")
+        .to_text();
+  };
+  EXPECT_EQ(ends({"<|endoftext|>", "<|return|>", "<|end|>", "<|call|>"}), "[1,0,3]");
+  EXPECT_EQ(ends({"<|endoftext|>", "<|user|>", "<|end|>", "<|assistant|>"}), "[1,2,0]");
+}
+
 // A GGUF file with the vocabulary of a tokenizer.json, as converters write it.
 std::string gguf_of(const Json& tokenizer, const std::string& pre) {
   const Json& model = tokenizer.at("model");
