@@ -36,7 +36,7 @@ struct FilePlan {
   std::string text;              // canonical, with these files, without padding
 };
 // Chooses reserve and split for `payload_bytes` of payload; nothing is written. `directory.files`
-// is ignored. kWrite when max_file_bytes leaves no room.
+// is ignored. kUsage when max_file_bytes leaves no room.
 FilePlan plan_files(const Directory& directory, uint64_t payload_bytes,
                     const std::string& entry_name, const WriteOptions& options);
 
@@ -45,8 +45,8 @@ FilePlan plan_files(const Directory& directory, uint64_t payload_bytes,
 class Writer {
  public:
   // `directory` is complete except for `files`. Runs the checks of §13.1 on it, chooses reserve and
-  // split, creates the temporary files, writes headers. Errors: kExists, kNotFound, kWrite, and
-  // those of check_directory.
+  // split, creates the temporary files, writes headers. Errors: kExists, kNotFound, kWrite, kUsage
+  // (max_file_bytes), and those of check_directory.
   Writer(const std::filesystem::path& target, Directory directory, const WriteOptions& options);
   ~Writer();
   Writer(Writer&&) noexcept;

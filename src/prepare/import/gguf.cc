@@ -190,6 +190,11 @@ void read_common(Keys& keys, const Family& family, const checkpoint::Checkpoint&
                  GgufConfig& out) {
   out.mtp_layers = draft_layers(keys);
   const uint64_t blocks = keys.count("block_count");
+  // Layers are listed before their tensors are looked up.
+  if (const size_t tensors = checkpoint.tensors().size(); blocks > tensors)
+    throw Error(Code::kBinding,
+                "{}: {} layers but {} tensors in all, expected at least one per layer",
+                keys.at("block_count").where(), blocks, tensors);
   if (out.mtp_layers >= blocks)
     throw Error(Code::kBinding, "{}: {} layers of which {} are MTP layers, expected fewer",
                 keys.file().path().string(), blocks, out.mtp_layers);

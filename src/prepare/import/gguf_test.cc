@@ -351,6 +351,10 @@ TEST(GgufRefused, WhatIsUnknownMissingOrLeftOverIsNamed) {
                  {"unknown key 'llama.expert_count'"});
   expect_refused(tiny_llama().remove("llama.block_count"), Code::kDirectory,
                  {"'llama.block_count' is missing"});
+  for (const GgufBuilder& file : {tiny_llama().u32("llama.block_count", 4000000000),
+                                  tiny_gemma3().u32("gemma3.block_count", 4000000000),
+                                  tiny_gpt_oss().u32("gpt-oss.block_count", 4000000000)})
+    expect_refused(file, Code::kBinding, {"block_count", "4000000000", "tensors"});
   expect_refused(tiny_llama().text("llama.block_count", "x"), Code::kDirectory,
                  {"llama.block_count", "integer"});
   expect_refused(tiny_llama().u32("llama.attention.head_count", 0), Code::kBinding,
