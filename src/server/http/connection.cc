@@ -2,6 +2,7 @@
 #include "server/http/connection.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <boost/asio/post.hpp>
@@ -31,7 +32,7 @@ asio::awaitable<bool> Connection::handshake(std::shared_ptr<const TlsContext> tl
     if (outcome == Io::kDone) co_return true;
     const bool waits = outcome == Io::kWantRead || outcome == Io::kWantWrite;
     if (!waits || !is_open() || std::chrono::steady_clock::now() >= deadline) co_return false;
-    arm(outcome == Io::kWantRead);
+    arm(outcome == Io::kWantRead ? kIn : kOut);
     co_await sleep(deadline);
   }
 }
@@ -65,13 +66,20 @@ asio::awaitable<Connection::Read> Connection::read(std::string* to, TimePoint de
     const Read result = read_now(to);
     if (result != Read::kNothing) co_return result;
     if (std::chrono::steady_clock::now() >= deadline) co_return Read::kTimeout;
-    co_await wait(deadline, true);
+    co_await wait(deadline, Watch::kInput);
   }
 }
 
-asio::awaitable<void> Connection::wait(TimePoint deadline, bool for_input) {
-  if (for_input) arm(!read_wants_room_);
+asio::awaitable<void> Connection::wait(TimePoint deadline, Watch watch) {
+  if (watch == Watch::kInput) arm(read_wants_room_ ? kOut : kIn);
+  if (watch == Watch::kFailure) arm(kFault);
   co_await sleep(deadline);
+}
+
+// recv() says nothing new behind the end of the input, whatever happens.
+bool Connection::has_failed() const {
+  pollfd state{const_cast<Connection*>(this)->socket_.native_handle(), 0, 0};
+  return !is_open() || (::poll(&state, 1, 0) > 0 && (state.revents & (POLLERR | POLLHUP)) != 0);
 }
 
 std::optional<size_t> Connection::write_now(std::string_view bytes) {
@@ -90,21 +98,20 @@ std::optional<size_t> Connection::write_now(std::string_view bytes) {
 }
 
 asio::awaitable<void> Connection::wait_room(TimePoint deadline) {
-  arm(write_wants_input_);
+  arm(write_wants_input_ ? kIn : kOut);
   co_await sleep(deadline);
 }
 
 // One outstanding wait per direction: its end wakes whoever sleeps then.
-void Connection::arm(bool for_input) {
-  bool& armed = for_input ? input_armed_ : room_armed_;
-  if (armed || !is_open()) return;
-  armed = true;
-  socket_.async_wait(for_input ? asio::posix::descriptor_base::wait_read
-                               : asio::posix::descriptor_base::wait_write,
-                     [self = shared_from_this(), &armed](error_code) {
-                       armed = false;
-                       self->wake();
-                     });
+void Connection::arm(Direction direction) {
+  using Wait = asio::posix::descriptor_base;
+  constexpr Wait::wait_type kWaits[] = {Wait::wait_read, Wait::wait_write, Wait::wait_error};
+  if (armed_[direction] || !is_open()) return;
+  armed_[direction] = true;
+  socket_.async_wait(kWaits[direction], [self = shared_from_this(), direction](error_code) {
+    self->armed_[direction] = false;
+    self->wake();
+  });
 }
 
 asio::awaitable<void> Connection::sleep(TimePoint deadline) {

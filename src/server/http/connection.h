@@ -32,8 +32,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Read read_now(std::string* to);
   // Waits for something to append.
   boost::asio::awaitable<Read> read(std::string* to, TimePoint deadline);
-  // Suspends until input may be there (if `for_input`), wake() or the deadline.
-  boost::asio::awaitable<void> wait(TimePoint deadline, bool for_input);
+  // What a wait ends for, besides wake() and its deadline.
+  enum class Watch { kInput, kFailure, kNothing };
+  boost::asio::awaitable<void> wait(TimePoint deadline, Watch watch);
+  // Whether the client is gone for good: it reset the connection. One that has sent its last byte
+  // (Read::kEnd) may have closed or may still read; what is written to it tells.
+  bool has_failed() const;
 
   // Writes a first part; 0 where there is no room, nullopt where the connection failed.
   std::optional<size_t> write_now(std::string_view bytes);
@@ -48,7 +52,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool is_open() const { return socket_.is_open(); }
 
  private:
-  void arm(bool for_input);
+  enum Direction { kIn, kOut, kFault };
+  void arm(Direction direction);
   boost::asio::awaitable<void> sleep(TimePoint deadline);
 
   boost::asio::io_context& io_;
@@ -56,7 +61,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<TlsStream> tls_;
   boost::asio::steady_timer event_;
   bool woken_ = false, sleeping_ = false;
-  bool input_armed_ = false, room_armed_ = false;
+  bool armed_[3] = {};  // by direction
   // What the encryption needs first: it may have to write in order to read, and the reverse.
   bool read_wants_room_ = false, write_wants_input_ = false;
 };

@@ -193,22 +193,91 @@ TEST(Http, SilentStreamsPing) {
 
 TEST(Http, AClientThatLeavesIsNoticedInEveryPhase) {
   Stage stage;
-  const Server server(local(), stage.handler());
-  for (const bool streaming : {false, true}) {
-    for (const bool half : {false, true}) {
-      RawClient client(server.port());
-      client.send(kGet);
-      const auto exchange = stage.next();
-      if (streaming) {
-        exchange->begin_stream();
-        client.read_until("\r\n\r\n");
+  const std::string path = fmt::format("{}/leaves.{}", ::testing::TempDir(), ::getpid());
+  Options options = local();
+  options.unix_path = path;
+  const Server server(options, stage.handler());
+  for (const bool is_unix : {false, true})
+    for (const bool streaming : {false, true})
+      for (const bool half_first : {false, true}) {
+        RawClient client = is_unix ? RawClient(path) : RawClient(server.port());
+        client.send(kGet);
+        const auto exchange = stage.next();
+        if (streaming) {
+          exchange->begin_stream();
+          client.read_until("\r\n\r\n");
+        }
+        if (half_first) client.half_close();
+        client.close();
+        EXPECT_TRUE(told_gone(*exchange)) << is_unix << streaming << half_first;
+        exchange->write("nobody listens");
+        exchange->end();
       }
-      half ? client.half_close() : client.close();
-      EXPECT_TRUE(told_gone(*exchange)) << streaming << half;
-      exchange->write("nobody listens");
-      exchange->end();
-    }
-  }
+}
+
+// Who only closes the sending side may still read: what may be said before an answer tells.
+TEST(Http, AClientThatSendsNoMoreGetsItsAnswer) {
+  Stage stage;
+  const Server server(local(), stage.handler());
+  RawClient whole(server.port());
+  whole.send(kGet);
+  auto exchange = stage.next();
+  whole.half_close();
+  EXPECT_EQ(whole.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  exchange->respond(200, "text/plain", "late");
+  EXPECT_TRUE(whole.read_to_end().ends_with("\r\n\r\nlate"));
+
+  RawClient streaming(server.port());
+  streaming.send(kGet);
+  exchange = stage.next();
+  exchange->begin_stream();
+  exchange->write("data: one\n\n");
+  streaming.read_until("one\n\n");
+  streaming.half_close();
+  EXPECT_TRUE(streaming.read_until(": ping\n\n").ends_with(": ping\n\n"));
+  exchange->write("data: two\n\n");
+  exchange->end();
+  EXPECT_TRUE(streaming.read_to_end().ends_with("data: two\n\n\r\n0\r\n\r\n"));
+
+  RawClient pipelined(server.port());
+  pipelined.send(std::string(kGet) + std::string(kGet));
+  pipelined.half_close();
+  stage.next()->respond(200, "text/plain", "first");
+  stage.next()->respond(200, "text/plain", "second");
+  const std::string both = pipelined.read_to_end();
+  EXPECT_NE(both.find("first"), std::string::npos);
+  EXPECT_TRUE(both.ends_with("second")) << both;
+}
+
+// Nothing may be said to it before its answer, so it is waited for a second.
+TEST(Http, AnOldClientThatSendsNoMoreGetsWhatComesSoon) {
+  const Server quick(local(), echo);
+  RawClient client(quick.port());
+  client.send("GET / HTTP/1.0\r\n\r\n");
+  client.half_close();
+  EXPECT_TRUE(client.read_to_end().ends_with("GET /?||"));
+  Stage stage;
+  const Server slow(local(), stage.handler());
+  RawClient waiting(slow.port());
+  waiting.send("GET / HTTP/1.0\r\n\r\n");
+  const auto exchange = stage.next();
+  waiting.half_close();
+  EXPECT_TRUE(told_gone(*exchange));
+  EXPECT_EQ(waiting.read_to_end(), "");
+}
+
+TEST(Http, AClientThatLeavesAfterItsLastByteIsNoticed) {
+  Options options = local();
+  options.ping_seconds = 1;
+  Stage stage;
+  const Server server(options, stage.handler());
+  RawClient client(server.port());
+  client.send(kGet);
+  const auto exchange = stage.next();
+  client.half_close();
+  client.read_until("\r\n\r\n");
+  client.close();
+  EXPECT_TRUE(told_gone(*exchange));
 }
 
 TEST(Http, AClientThatDoesNotReadIsCutOff) {

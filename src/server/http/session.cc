@@ -34,6 +34,10 @@ constexpr size_t kMaxKept = 64 << 10;
 constexpr size_t kLargeBody = 1 << 20;
 // What a client may send between two looks at the other connections.
 constexpr size_t kMaxBurst = 1 << 20;
+// Says nothing, and may come before any answer to an HTTP/1.1 client (RFC 9110 §15.2).
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+// How long an HTTP/1.0 client that has sent its last byte is taken to wait for an answer.
+constexpr seconds kOldClientPatience(1);
 
 // The connection is over; its exchange has been told.
 struct Lost {};
@@ -88,7 +92,7 @@ class Session {
   awaitable<bool> answer(QueuedExchange& exchange, const Request& request, bool keep_alive,
                          bool is_11);
   awaitable<bool> stream(QueuedExchange& exchange, QueuedExchange::Output output, bool chunked);
-  awaitable<void> wait_output(QueuedExchange& exchange, TimePoint deadline);
+  awaitable<bool> wait_output(TimePoint deadline);
   awaitable<void> write_all(std::string_view bytes, QueuedExchange* exchange = nullptr);
   awaitable<void> linger();
   std::string too_large() const {
@@ -104,6 +108,7 @@ class Session {
   const bool crowded_;
   std::string input_;            // arrived, not parsed
   bool body_too_large_ = false;  // says the head
+  bool input_ended_ = false;     // the client has sent its last byte
 };
 
 awaitable<void> Session::run() {
@@ -231,7 +236,7 @@ awaitable<Session::Fate> Session::read_body(Parser& parser, const Request& reque
   if (parser.is_done()) co_return Fate::kGoOn;
   if (parser.get().version() == 11 &&
       beast::iequals(parser.get()[bhttp::field::expect], "100-continue"))
-    co_await write_all("HTTP/1.1 100 Continue\r\n\r\n");
+    co_await write_all(kContinue);
   const TimePoint end = Clock::now() + seconds(options_.body_seconds);
   error_code failure;
   Read result = Read::kData;
@@ -307,33 +312,42 @@ awaitable<bool> Session::run_handler(Request request, BodyShare share, bool keep
 }
 
 // Waits for output while watching the client; bytes of a next request are kept. Throws Lost when
-// the client has left.
-awaitable<void> Session::wait_output(QueuedExchange& exchange, TimePoint deadline) {
-  const bool watched = input_.size() < kMaxKept;  // a flood: no longer, writing will tell
-  if (watched) {
-    const Read result = connection_->read_now(&input_);
-    if (result == Read::kData) co_return;
-    if (result != Read::kNothing) {
-      exchange.client_gone();
-      throw Lost();
-    }
-  }
-  co_await connection_->wait(deadline, watched);
+// the client has left. True: it has just sent its last byte. It may have closed the connection or
+// only its sending side: that is told by an error behind what the caller must write now.
+awaitable<bool> Session::wait_output(TimePoint deadline) {
+  using Watch = Connection::Watch;
+  const bool watched = !input_ended_ && input_.size() < kMaxKept;  // a flood: writing will tell
+  const Read result = watched ? connection_->read_now(&input_) : Read::kNothing;
+  if (result == Read::kData) co_return false;
+  if (result == Read::kEnd) co_return input_ended_ = true;
+  if (result != Read::kNothing || (input_ended_ && connection_->has_failed())) throw Lost();
+  co_await connection_->wait(deadline, input_ended_ ? Watch::kFailure
+                                       : watched    ? Watch::kInput
+                                                    : Watch::kNothing);
+  co_return false;
 }
 
 awaitable<bool> Session::answer(QueuedExchange& exchange, const Request& request, bool keep_alive,
                                 bool is_11) {
   QueuedExchange::Output output;
-  std::optional<TimePoint> first_ping;
+  std::optional<TimePoint> first_ping, look;  // look: whether who sends no more is still there
+  if (input_ended_) look = Clock::now();
   while (!(output = exchange.take()).started) {
     if (output.gone) throw Lost();
     const TimePoint now = Clock::now();
+    if (look && now >= *look) {
+      if (!is_11) throw Lost();
+      co_await write_all(kContinue, &exchange);
+      look = now + seconds(options_.ping_seconds);
+    }
     if (output.offered && !first_ping) first_ping = now + seconds(options_.ping_seconds);
     if (first_ping && now >= *first_ping) {
       exchange.begin_offered();
       continue;
     }
-    co_await wait_output(exchange, first_ping.value_or(now + std::chrono::hours(1)));
+    const TimePoint next = first_ping.value_or(now + std::chrono::hours(1));
+    if (co_await wait_output(std::min(next, look.value_or(next))))
+      look = Clock::now() + (is_11 ? seconds(0) : kOldClientPatience);
   }
   responded(request, exchange.status());
   std::string head = head_text(exchange.status(), request, exchange.headers(),
@@ -359,10 +373,12 @@ awaitable<bool> Session::stream(QueuedExchange& exchange, QueuedExchange::Output
                                 bool chunked) {
   const seconds silence(options_.ping_seconds);
   TimePoint last_write = Clock::now();
+  bool ask = false;  // whether the client is there
   while (true) {
     if (output.gone) throw Lost();
-    if (output.bytes.empty() && !output.ended && Clock::now() - last_write >= silence)
-      output.bytes = exchange.ping();
+    const bool is_silent = ask || Clock::now() - last_write >= silence;
+    if (output.bytes.empty() && !output.ended && is_silent) output.bytes = exchange.ping();
+    ask = false;
     if (!output.bytes.empty()) {
       if (chunked) output.bytes = fmt::format("{:x}\r\n{}\r\n", output.bytes.size(), output.bytes);
       if (chunked && output.ended) output.bytes += "0\r\n\r\n";
@@ -375,7 +391,7 @@ awaitable<bool> Session::stream(QueuedExchange& exchange, QueuedExchange::Output
     }
     output = exchange.take();
     if (!output.bytes.empty() || output.ended || output.gone) continue;
-    if (Clock::now() < last_write + silence) co_await wait_output(exchange, last_write + silence);
+    if (Clock::now() < last_write + silence) ask = co_await wait_output(last_write + silence);
     output = exchange.take();
   }
 }
