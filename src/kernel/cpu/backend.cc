@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "kernel/check_plan.h"
+#include "kernel/cpu/level.h"
 #include "kernel/cpu/range.h"
 #include "kernel/kernels.h"
 
@@ -137,7 +138,8 @@ class CpuBackend final : public Backend {
                                                        : OperandView{});
     for (const graph::Launch& launch : p.launches) {
       Step step;
-      step.run = kernel_function(static_cast<KernelId>(launch.kernel), isa_);
+      const auto id = static_cast<KernelId>(launch.kernel);
+      step.run = kernel_function(id, level_of(id, isa_, slow_bf16_products_));
       step.first_operand = launch.first_operand;
       step.n_operands = launch.n_operands;
       step.immediates =
@@ -225,6 +227,7 @@ class CpuBackend final : public Backend {
   }
 
   const Isa isa_;
+  const bool slow_bf16_products_ = has_slow_bf16_products();
   const std::string name_;
   Buffer scratch_;
   Team team_;
