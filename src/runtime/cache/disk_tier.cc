@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -28,7 +29,7 @@ constexpr const char* kLockName = "lock";
 constexpr auto kFlushTime = std::chrono::seconds(10);
 // Entries that wait to be written hold pages in memory: more of them are left for the next time.
 constexpr size_t kMostQueued = 1024;
-// A file's time of use is written anew when it is this old.
+// A file's time of use is written anew when it is this old, or as far ahead: clocks are set back.
 constexpr int64_t kStampAge_s = 60;
 constexpr std::string_view kNoFile = "no such file";
 
@@ -356,7 +357,7 @@ std::vector<bool> DiskTier::keep(std::span<const Item> items) {
     const int64_t stamp_ns = now - static_cast<int64_t>(i) * 1000;
     if (const auto found = entries_.find(name); found != entries_.end()) {
       set_use(found, use);
-      if (found->second.stamp_s + kStampAge_s <= now / kNanoseconds) {
+      if (std::abs(now / kNanoseconds - found->second.stamp_s) >= kStampAge_s) {
         found->second.stamp_s = now / kNanoseconds;
         stale_.emplace_back(std::move(name), stamp_ns);
       }

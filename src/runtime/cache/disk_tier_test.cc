@@ -306,6 +306,22 @@ TEST_F(DiskTiers, BeyondTheLimitTheLongestUnusedGo) {
   EXPECT_EQ(none.keep(prompt(0), 0), std::vector<bool>(2)) << "larger than the limit";
 }
 
+// Written before the clock was set back: what is used gets a time of now, or it would never go.
+TEST_F(DiskTiers, AUseIsStampedWhereverTheClockStoodBefore) {
+  using Time = fs::file_time_type;
+  const auto day = std::chrono::hours(24);
+  for (const auto shift : {-day, day}) {
+    fill();
+    for (const fs::path& file : files(".page"))
+      fs::last_write_time(file, Time::clock::now() + shift);
+    fill();
+    for (const fs::path& file : files(".page")) {
+      const auto age = Time::clock::now() - fs::last_write_time(file);
+      EXPECT_LT(age > age.zero() ? age : -age, day / 2) << file;
+    }
+  }
+}
+
 TEST_F(DiskTiers, WhatAPrefixStandsOnGoesLast) {
   Tier tier(cache(), 2 * kPageFile + kRowFile);
   tier.keep(kPrompt, 1);
