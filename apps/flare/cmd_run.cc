@@ -45,6 +45,7 @@ struct RunFlags {
   bool metric_aliases = true;
   std::string request_log;
   bool share_cache = false;
+  std::optional<int64_t> clock;  // of templates, seconds since 1970; absent: the machine's
   bool any_model = false;
   bool strict_fields = false;
   bool web = true;
@@ -170,17 +171,24 @@ class Reloader {
 
   void reload() {
     notify_reloading();
+    RunFlags wanted = flags_;
     bool whole = attempt("configuration", [&] {
       const Configuration file = Configuration::load(common_.config);
-      if (!given_.origins) flags_.access.cors_origins = file.values("serving", "cors_origin");
-      if (!given_.hosts) flags_.access.allowed_hosts = file.values("serving", "allowed_host");
-      if (given_.log_level) return;
+      RunFlags said = flags_;
+      if (!given_.origins) said.access.cors_origins = file.values("serving", "cors_origin");
+      if (!given_.hosts) said.access.allowed_hosts = file.values("serving", "allowed_host");
       const auto level = file.values("serving", "log_level");
-      flags_.log_level = level.empty() ? "" : level[0];
+      if (!given_.log_level) said.log_level = level.empty() ? "" : level[0];
+      wanted = std::move(said);
     });
-    whole &= attempt("log level", [&] { choose_log_level(flags_, common_); });
-    whole &= attempt("keys, origins and hosts",
-                     [&] { app_.set_access(server::Access::make(flags_.access)); });
+    whole &= attempt("log level", [&] {
+      choose_log_level(wanted, common_);
+      flags_.log_level = wanted.log_level;
+    });
+    whole &= attempt("keys, origins and hosts", [&] {
+      app_.set_access(server::Access::make(wanted.access));
+      flags_.access = wanted.access;
+    });
     if (!flags_.http.tls_certificate.empty())
       whole &= attempt("certificate", [&] {
         http_.set_tls(
@@ -197,7 +205,7 @@ class Reloader {
       part();
       return true;
     } catch (const std::exception& failure) {
-      log_error("reload: {} kept as they were: {}", what, failure.what());
+      log_error("reload: {} kept as before: {}", what, failure.what());
       return false;
     }
   }
@@ -294,6 +302,7 @@ int run(RunFlags& flags, const CommonFlags& common, const Given& given) {
   if (flags.exit_on_failure) flags.serving.on_failure = [&state] { state.stop_failed(); };
   engine = load_model(flags.model, flags.serving, !common.quiet);
   service.emplace(*engine);
+  service->set_clock(flags.clock);
   app.open(*service);
   std::optional<server::observe::ThroughputReporter> reporter;
   reporter.emplace([&engine] { return engine->stats(); }, observer.log());
@@ -365,6 +374,9 @@ void declare_addresses(CLI::App& app, RunFlags* flags) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag("--any-model", flags->any_model, "take every model name")->group(kServing);
+  add_serving(app, "--clock", flags->clock,
+              "the time that templates see, in seconds since 1970 (the machine's)", "SECONDS")
+      ->check(CLI::Range(int64_t{0}, int64_t{253'402'300'799}).description(""));
   app.add_flag("--strict-fields", flags->strict_fields, "refuse unknown request fields")
       ->group(kServing);
   app.add_flag_callback(
@@ -411,6 +423,10 @@ void declare_engine(CLI::App& app, RunFlags* flags) {
   app.add_flag("--audit", flags->serving.audit,
                "after every step check what the cache and running requests hold; for tests, slow")
       ->group(kServing);
+  add_serving(app, "--prefill-slowdown", flags->serving.prefill_slowdown,
+              "how many times as long an answer's token may take while prompts are read (2)",
+              "FACTOR")
+      ->check(CLI::Range(1.0, 1000.0).description(""));
   add_serving(app, "--snapshot-interval", flags->model.snapshot_interval,
               "prompt tokens between snapshots of recurrent state; 0: none (1024)", "N")
       ->check(CLI::Range(0, INT32_MAX).description(""));

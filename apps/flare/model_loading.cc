@@ -2,6 +2,7 @@
 #include "flare/model_loading.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <filesystem>
 
 #include "base/error.h"
@@ -43,6 +44,21 @@ std::string weights_text(const package::PreparedModel& model, std::string_view r
                      encoded ? "encoded in memory" : "mapped from the file");
 }
 
+// SIZE, -SIZE or a part of all memory, which has a decimal point (package.md §11.5).
+runtime::MemoryLimit memory_limit(const std::string& text) {
+  using Kind = runtime::MemoryLimit::Kind;
+  constexpr const char* kFlag = "--memory-limit";
+  if (text.starts_with('-')) return {Kind::kReserve, parse_size(kFlag, text.substr(1)), 1};
+  if (text.find('.') == std::string::npos) return {Kind::kBytes, parse_size(kFlag, text), 1};
+  double share = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), share);
+  if (failure != std::errc() || end != text.data() + text.size() || !(share > 0 && share <= 1))
+    throw Error(Code::kUsage,
+                "{} is {}, expected a size, or a part of the memory above 0 up to 1.0", kFlag,
+                quote(text));
+  return {Kind::kShare, 0, share};
+}
+
 }  // namespace
 
 std::filesystem::path model_path(const std::string& argument) {
@@ -74,6 +90,11 @@ void add_model_flags(CLI::App& app, ModelFlags* flags) {
   app.add_option("--threads", flags->threads, "worker threads (every usable core)")
       ->type_name("N")
       ->check(CLI::Range(1, 4096).description(""))
+      ->group("Model");
+  app.add_option("--memory-limit", flags->memory_limit,
+                 "at most SIZE for model and caches, all but -SIZE, or a part such as 0.5 of the "
+                 "memory (what the machine can spare)")
+      ->type_name("SIZE")
       ->group("Model");
   app.add_option("--isa", flags->isa,
                  "highest CPU level to use: v2, v3, v4, vnni, bf16 (the machine's)")
@@ -113,6 +134,8 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const Servi
   engine_options.memory.concurrency_given = flags.max_concurrency != 0;
   engine_options.memory.snapshots = flags.prefix_reuse ? kSnapshots : 0;
   engine_options.memory.serves = serving.serves;
+  if (!flags.memory_limit.empty()) engine_options.memory.limit = memory_limit(flags.memory_limit);
+  engine_options.prefill_slowdown = serving.prefill_slowdown;
   engine_options.max_pending = serving.max_pending;
   engine_options.pending_timeout = std::chrono::seconds(serving.pending_timeout_s);
   engine_options.on_failure = serving.on_failure;

@@ -34,6 +34,7 @@ struct ModelFlags {
   uint32_t max_concurrency = 0;  // 0: not given
   int threads = 0;               // 0: every usable core
   bool exact = false;
+  std::string memory_limit;  // empty: what the machine can spare
   bool prefix_reuse = true;
   uint32_t snapshot_interval = 1024;  // prompt tokens
   bool deterministic = false;
@@ -48,7 +49,8 @@ struct ServingSettings {
   uint32_t max_pending = 64;
   int pending_timeout_s = 30;        // 0: for ever
   bool serves = false;               // over HTTP: for the memory plan
-  bool audit = false;                // as EngineOptions
+  double prefill_slowdown = 2;       // as EngineOptions
+  bool audit = false;                // the same
   std::function<void()> on_failure;  // see EngineOptions
 };
 

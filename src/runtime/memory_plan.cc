@@ -16,7 +16,13 @@ uint64_t budget_bytes(const MemoryWishes& wishes, uint64_t total, uint64_t avail
   // On small machines the allowance must not eat everything: half of what is free stays usable.
   const uint64_t usable = std::max(
       available > allowance + kMargin ? available - allowance - kMargin : 0, available / 2);
-  return wishes.limit_bytes ? std::min(*wishes.limit_bytes, usable) : usable;
+  if (!wishes.limit) return usable;
+  const MemoryLimit& limit = *wishes.limit;
+  if (limit.kind == MemoryLimit::Kind::kReserve) return usable - std::min(limit.bytes, usable);
+  const bool is_share = limit.kind == MemoryLimit::Kind::kShare;
+  return std::min(
+      is_share ? static_cast<uint64_t>(limit.share * static_cast<double>(total)) : limit.bytes,
+      usable);
 }
 
 // What stays resident beside the model: code and libraries, and a tokenizer with its text. The

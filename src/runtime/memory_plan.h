@@ -9,14 +9,22 @@
 
 namespace flare::runtime {
 
+// package.md §11.5: at most so much, so much less than there is, or a part of the machine's memory.
+struct MemoryLimit {
+  enum class Kind { kBytes, kReserve, kShare };
+  Kind kind = Kind::kBytes;
+  uint64_t bytes = 0;
+  double share = 1;  // of all memory
+};
+
 // What the user fixed; absent values are chosen, and lowered where they do not fit.
 struct MemoryWishes {
-  bool context_given = false;           // capacity.max_context is the user's, not a default
-  bool concurrency_given = false;       // capacity.max_concurrency likewise
-  std::optional<uint64_t> limit_bytes;  // upper bound for everything below
-  uint32_t snapshots = 0;               // copies of rows for the prefix tree, if they fit
-  bool disk_tier = false;               // prefixes are written to disk, by way of a buffer
-  bool serves = false;                  // over HTTP, to many at once
+  bool context_given = false;        // capacity.max_context is the user's, not a default
+  bool concurrency_given = false;    // capacity.max_concurrency likewise
+  std::optional<MemoryLimit> limit;  // of everything below
+  uint32_t snapshots = 0;            // copies of rows for the prefix tree, if they fit
+  bool disk_tier = false;            // prefixes are written to disk, by way of a buffer
+  bool serves = false;               // over HTTP, to many at once
 };
 
 struct MemoryPlan {

@@ -68,10 +68,21 @@ TEST(MemoryPlan, LeavesTheAllowanceToTheMachine) {
   EXPECT_EQ(plan.budget, 32 * kGiB - 3 * kGiB - 2 * kGiB - 64 * kMiB);
   // A small machine: half of what is free.
   EXPECT_EQ(plan_memory(model(512, 1), kScratch, {}, 8 * kGiB, 4 * kGiB).budget, 2 * kGiB);
-  // A limit caps both.
-  EXPECT_EQ(
-      plan_memory(model(512, 1), kScratch, {false, false, 3 * kGiB}, 64 * kGiB, 32 * kGiB).budget,
-      3 * kGiB);
+}
+
+TEST(MemoryPlan, KeepsWithinALimit) {
+  using Kind = MemoryLimit::Kind;
+  const auto budget = [](const MemoryLimit& limit) {
+    return plan_memory(model(512, 1), kScratch, {.limit = limit}, 60 * kGiB, 32 * kGiB).budget;
+  };
+  const uint64_t usable = 32 * kGiB - 3 * kGiB - 2 * kGiB - 64 * kMiB;
+  EXPECT_EQ(budget({.bytes = 3 * kGiB}), 3 * kGiB);
+  EXPECT_EQ(budget({.bytes = 31 * kGiB}), usable);
+  EXPECT_EQ(budget({.kind = Kind::kReserve, .bytes = 20 * kGiB}), usable - 20 * kGiB);
+  EXPECT_EQ(budget({.kind = Kind::kShare, .share = 0.25}), 15 * kGiB);
+  EXPECT_EQ(budget({.kind = Kind::kShare, .share = 1}), usable);
+  const Error error = refusal(model(512, 1), {.limit = MemoryLimit{Kind::kReserve, 40 * kGiB, 1}});
+  EXPECT_NE(error.message().find("than the 0 B"), std::string::npos) << error.message();
 }
 
 TEST(MemoryPlan, CountsTheVocabularyOfConstraintsOfServers) {
@@ -91,23 +102,25 @@ TEST(MemoryPlan, CountsTheVocabularyOfConstraintsOfServers) {
 TEST(MemoryPlan, GivesFewerPagesBeforeItLowersAnything) {
   const auto m = model(4096, 8);
   // Room for 40 pages: one full context of 32 fits, eight do not.
-  const uint64_t limit = program(m) + kGiB + kScratch + io(m) + 9 * 4 * kMiB + 40 * 2 * kMiB;
+  const MemoryLimit limit{.bytes =
+                              program(m) + kGiB + kScratch + io(m) + 9 * 4 * kMiB + 40 * 2 * kMiB};
   const MemoryPlan plan = plan_memory(m, kScratch, {false, false, limit}, 64 * kGiB, 32 * kGiB);
   EXPECT_EQ(plan.pages, 40u);
   EXPECT_EQ(plan.max_context, 4096u);
   EXPECT_EQ(plan.max_concurrency, 8u);
-  EXPECT_LE(plan.total(), limit);
+  EXPECT_LE(plan.total(), limit.bytes);
 }
 
 TEST(MemoryPlan, LowersDefaultsAndSaysSo) {
   const auto m = model(4096, 8);
   // Two rows and 10 pages.
-  const uint64_t limit = program(m) + kGiB + kScratch + io(m) + 2 * 4 * kMiB + 10 * 2 * kMiB;
+  const MemoryLimit limit{.bytes =
+                              program(m) + kGiB + kScratch + io(m) + 2 * 4 * kMiB + 10 * 2 * kMiB};
   const MemoryPlan plan = plan_memory(m, kScratch, {false, false, limit}, 64 * kGiB, 32 * kGiB);
   EXPECT_EQ(plan.max_concurrency, 1u);
   EXPECT_EQ(plan.max_context, 1280u);
   EXPECT_EQ(plan.pages, 10u);
-  EXPECT_LE(plan.total(), limit);
+  EXPECT_LE(plan.total(), limit.bytes);
   EXPECT_NE(plan.note.find("from 4096 to 1280"), std::string::npos) << plan.note;
   EXPECT_NE(plan.note.find("concurrency lowered from 8 to 1"), std::string::npos) << plan.note;
   const std::string text = memory_plan_text(plan);
@@ -119,7 +132,8 @@ TEST(MemoryPlan, LowersDefaultsAndSaysSo) {
 
 TEST(MemoryPlan, B020_RefusesAGivenContextAndNamesTheLargestThatFits) {
   const auto m = model(4096, 1);
-  const uint64_t limit = program(m) + kGiB + kScratch + io(m) + 2 * 4 * kMiB + 10 * 2 * kMiB;
+  const MemoryLimit limit{.bytes =
+                              program(m) + kGiB + kScratch + io(m) + 2 * 4 * kMiB + 10 * 2 * kMiB};
   const Error e = refusal(m, {true, true, limit});
   EXPECT_NE(e.message().find("4096"), std::string::npos) << e.message();
   EXPECT_NE(e.message().find("1280"), std::string::npos) << e.message();
@@ -131,7 +145,8 @@ TEST(MemoryPlan, B020_RefusesAGivenContextAndNamesTheLargestThatFits) {
 
 TEST(MemoryPlan, RefusesAGivenConcurrencyAndNamesTheLargestThatFits) {
   const auto m = model(4096, 100);
-  const uint64_t limit = program(m) + kGiB + kScratch + io(m) + 21 * 4 * kMiB + 1 * 2 * kMiB;
+  const MemoryLimit limit{.bytes =
+                              program(m) + kGiB + kScratch + io(m) + 21 * 4 * kMiB + 1 * 2 * kMiB};
   const Error e = refusal(m, {false, true, limit});
   EXPECT_NE(e.message().find("--max-concurrency 100"), std::string::npos) << e.message();
   EXPECT_NE(e.message().find("20 does"), std::string::npos) << e.message();
@@ -140,7 +155,7 @@ TEST(MemoryPlan, RefusesAGivenConcurrencyAndNamesTheLargestThatFits) {
 TEST(MemoryPlan, RefusesAMachineThatIsTooSmallAndNamesTheShortfall) {
   const auto m = model(4096, 1);
   // 30 MiB less than two rows and a page.
-  const uint64_t limit = program(m) + kGiB + kScratch + io(m) + 10 * kMiB - 30 * kMiB;
+  const MemoryLimit limit{.bytes = program(m) + kGiB + kScratch + io(m) + 10 * kMiB - 30 * kMiB};
   const Error e = refusal(m, {false, false, limit});
   EXPECT_NE(e.message().find("30.0 MiB more"), std::string::npos) << e.message();
   EXPECT_NE(e.message().find("weights 1.0 GiB"), std::string::npos) << e.message();

@@ -64,6 +64,15 @@ class Run:
         connection.close()
         return status
 
+    def cached(self, question):
+        """How many tokens of the question were known."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        connection.request("POST", "/v1/chat/completions", json.dumps(
+            {"messages": [{"role": "user", "content": 9 * question}], "max_tokens": 2}), JSON)
+        usage = json.load(connection.getresponse())["usage"]
+        connection.close()
+        return usage["prompt_tokens_details"]["cached_tokens"]
+
     def reload(self):
         """What it says about it."""
         self.process.send_signal(signal.SIGHUP)
@@ -226,6 +235,36 @@ class Reloading(Operation):
         config.write_text("[serving\n")
         self.assertIn("c.toml:1", run.reload())
         self.assertEqual(run.get(x_api_key="secret-key", Host="box.example"), 200)
+        # What is wrong in one part stands in no other's way, and is forgotten.
+        config.write_text("[serving]\ncors_origin = 'no origin'\nlog_level = 'loud'\n")
+        self.assertIn("log level kept", run.reload())
+        self.assertIn("keys, origins and hosts kept", run.line("reload"))
+        config.write_text("[serving\n")
+        keys.write_text("new-key\n")
+        self.assertIn("configuration kept", run.reload())
+        self.assertIn("configuration kept", run.reload())  # the reload before is over
+        self.assertEqual(run.get(x_api_key="new-key", Host="box.example"), 200)
+        self.assertEqual(run.stop(), 0)
+
+    def test_files_that_cannot_be_read_hold_nothing_up(self):
+        keys = self.write("keys", "key\n")
+        config = self.write("c.toml", "[serving]\n")
+        run = self.start("--port", "0", "--api-key-file", str(keys), "--config", str(config))
+
+        def remove(path):
+            path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+
+        for path, part in ((keys, "keys, origins and hosts"), (config, "configuration")):
+            text = path.read_text()
+            for make in (path.mkdir, lambda: os.mkfifo(path, 0o600), lambda: path.symlink_to("/dev/zero"),
+                         lambda: path.write_bytes(b"\xff" * 5000), lambda: None):
+                remove(path)
+                make()
+                self.assertIn(f"reload: {part} kept as before: {path}", run.reload())
+                self.assertEqual(run.get(x_api_key="key"), 200)
+            remove(path)
+            self.write(path.name, text)
+        self.assertIn("reloaded", run.reload())
         self.assertEqual(run.stop(), 0)
 
 
@@ -270,6 +309,28 @@ class Configuration(Operation):
                 self.assertEqual(code, 2, said)
                 self.assertIn(f"{config}:{line}: ", said)
                 self.assertIn(words, said)
+
+
+class CacheFolder(Operation):
+    @unittest.skipIf(subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode,
+                     "mounting is not allowed here")
+    def test_one_that_is_read_only_is_refused(self):
+        # In a name space of mounts that ends with the process.
+        steps = (f"mount --bind {self.folder} {self.folder}", f"mount -o remount,bind,ro {self.folder}",
+                 f'exec "{FLARE}" run --port 0 --cache-dir {self.folder}/cache')
+        done = subprocess.run(["unshare", "-m", "sh", "-c", " && ".join(steps)], capture_output=True, text=True,
+                              timeout=PATIENCE_S)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr, "error: --cache-dir .*: Read-only file system\nhint: ")
+
+    def test_one_that_goes_away_is_given_up_and_nobody_notices(self):
+        run = self.start("--port", "0", "--cache-dir", str(self.folder / "cache"))
+        self.assertEqual(run.cached("What was said before?"), 0)
+        shutil.rmtree(self.folder / "cache")
+        run.cached("Another question, which is not there yet.")
+        self.assertIn("prefixes are kept in memory alone", run.line("an entry cannot be made"))
+        self.assertGreater(run.cached("What was said before?"), 0)
+        self.assertEqual(run.stop(), 0)
 
 
 class Doctor(Operation):

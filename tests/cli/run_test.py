@@ -722,6 +722,10 @@ class Start(unittest.TestCase):
         self.assertEqual(self.refused("--max-context", "1"), 2)
         self.assertEqual(self.refused("--max-pending=-1"), 2)
         self.assertEqual(self.refused("--prot", "1"), 2)
+        for flag in ("--prefill-slowdown=0.5", "--memory-limit=x", "--memory-limit=1.5", "--memory-limit=0.0",
+                     "--memory-limit=-", "--clock=-1"):
+            self.assertEqual(self.refused(flag, "--port", "0"), 2, flag)
+        self.assertEqual(self.refused("--memory-limit=1M", "--port", "0"), 7)
         self.assertEqual(self.refused("--max-context", "1", "/no/such/model"), 2)  # before it looks for one
 
     def test_the_environment_gives_the_log_level_unless_a_flag_does(self):
@@ -766,6 +770,32 @@ class Start(unittest.TestCase):
             self.assertEqual(server.stop(), 0)
         finally:
             server.kill()
+
+    def test_memory_keeps_within_its_limit(self):
+        for limit, most in (("60M", 60), ("0.01", 1 << 20)):
+            server = Server(FLARE, "--memory-limit", limit, "--prefill-slowdown", "1.5")
+            try:
+                plan = next(line for line in server.lines if line.startswith("memory: "))
+                planned, budget = re.search(r" = ([0-9.]+) MiB of ([0-9.]+) [MG]iB$", plan).groups()
+                self.assertLessEqual(float(planned), most, plan)
+                if limit == "60M":
+                    self.assertEqual(float(budget), 60, plan)
+                self.assertEqual(server.chat(messages=USER, max_tokens=2)[0], 200)
+                self.assertEqual(server.stop(), 0)
+            finally:
+                server.kill()
+
+    def test_templates_see_the_clock_that_was_set(self):
+        with tempfile.TemporaryDirectory() as folder:
+            template = pathlib.Path(folder, "t.jinja")
+            template.write_text("{{ strftime_now('%Y') }} {{ messages[0].content }}")
+            server = Server(FLARE, "--chat-template", str(template), "--clock", str(86400 * 365 * 60))
+            try:
+                body = server.request("POST", "/apply-template", {"messages": USER})[2]
+                self.assertEqual(body["prompt"], "2029 " + USER[0]["content"])
+                self.assertEqual(server.stop(), 0)
+            finally:
+                server.kill()
 
     def test_strict_fields_refuse_unknown_names(self):
         server = Server(FLARE, "--strict-fields")

@@ -190,7 +190,7 @@ frontend::MarkedText Service::render(const Conversation& conversation) const {
                                   .template_kwargs = conversation.template_kwargs,
                                   .add_generation_prompt = conversation.add_generation_prompt,
                                   .continuation = conversation.continuation,
-                                  .now_unix = std::time(nullptr)});
+                                  .now_unix = clock_.value_or(std::time(nullptr))});
 }
 
 std::vector<int32_t> Service::encode_prompt(const frontend::MarkedText& rendered) const {

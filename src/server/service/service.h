@@ -113,6 +113,8 @@ class Service {
   // Who is told of requests; null: nobody. It outlives the service.
   void set_observer(observe::Observer* observer) { observer_ = observer; }
   observe::Observer* observer() const { return observer_; }
+  // The time that templates see, in seconds since 1970; absent: the machine's. Before any request.
+  void set_clock(std::optional<int64_t> unix_seconds) { clock_ = unix_seconds; }
   const std::string& model_name() const { return engine_.model().name; }
   bool has_tokenizer() const { return tokenizer_.has_value(); }
   bool has_template() const { return template_.has_value(); }
@@ -180,6 +182,7 @@ class Service {
 
   runtime::Engine& engine_;
   observe::Observer* observer_ = nullptr;
+  std::optional<int64_t> clock_;
   std::optional<frontend::Tokenizer> tokenizer_;
   std::optional<frontend::Template> template_;
   std::optional<frontend::Template> tool_template_;
