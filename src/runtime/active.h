@@ -39,6 +39,7 @@ struct Active {
   DiskWait disk_wait;
   uint32_t published_pages = 0;
   std::vector<uint32_t> frontiers;  // to snapshot while the prompt is read, descending
+  std::byte* kept = nullptr;        // filled by this step, for the nearest of them
   std::vector<uint32_t> mask;
   kernel::RowLogprobs logprobs;                // of the row drawn last, if the request asks
   std::vector<TokenLogprobs> prompt_logprobs;  // so far, until they are told

@@ -54,22 +54,6 @@ void check_prompt(const std::vector<int32_t>& prompt, bool answers, uint32_t max
 }
 }  // namespace
 
-// A row of logits in a step, and what it is for.
-struct Engine::LogitsRow {
-  Active* a;
-  uint32_t next;  // place in a->tokens of the token behind the row
-  bool draws;     // it; else it is known, and its log-probability wanted
-};
-
-// Rows that are computed together, and whose they are.
-struct Engine::Batch {
-  std::vector<Active*> members;
-  std::vector<StepEntry> entries;
-  std::vector<LogitsRow> logits;
-  uint32_t prompt_rows = 0, decode_rows = 0;
-  uint64_t new_prompt_tokens = 0, replayed_tokens = 0;
-};
-
 Engine::Engine(package::PreparedModel model, const EngineOptions& options)
     : model_(std::move(model)),
       options_(options),
@@ -282,9 +266,26 @@ void Engine::loop() {
 // How soon a request that waits for the disk notices its deadline, and that the disk hangs.
 constexpr std::chrono::milliseconds kDeadlineCheck{100};
 
+// Some of what the next request will want, while nobody waits for it. False: there is enough.
+bool Engine::prepare_memory() {
+  constexpr uint32_t kRows = 3;  // its own, and snapshots of its prompt and its answer
+  constexpr uint32_t kPages = 16;
+  try {
+    return runner_.rows().prepare_one(kRows) || runner_.pages().prepare_one(kPages);
+  } catch (const Error&) {
+    return false;  // whoever needs it will hear why there is none
+  }
+}
+
 // Waits for something to do and takes new requests in. False: leave.
 bool Engine::collect() {
   std::unique_lock lock(wake_->mutex);
+  while (active_.empty() && waiting_.empty() && inbox_.empty() && !quitting_) {
+    lock.unlock();
+    const bool more = prepare_memory();
+    lock.lock();
+    if (!more) break;
+  }
   publish();
   const auto called = [this] { return quitting_ || wake_->nudged || !inbox_.empty(); };
   if (active_.empty() && waiting_.empty())
@@ -376,6 +377,7 @@ void Engine::run_step() {
   Batch prompts = gather(*planned, false, true);
   if (step.entries.empty() && !reading_) {
     step = std::move(prompts);
+    pass_frontiers(step);
   } else if (!prompts.entries.empty()) {
     runner_.begin_piece(prompts.entries);
     for (Active* a : prompts.members) a->reading = true;
@@ -635,6 +637,8 @@ void Engine::fail_all(const std::string& why) {
   }
   runner_.drop_piece();
   reading_.reset();
+  for (const auto& a : active_)
+    if (a->kept != nullptr) prefixes_->tree().return_row(std::exchange(a->kept, nullptr));
   end_all(FinishReason::kFailed, why);
   if (options_.on_failure) options_.on_failure();
 }

@@ -123,6 +123,7 @@ class Engine {
 
   // The loop.
   void loop();
+  bool prepare_memory();
   bool collect();
   std::optional<FinishReason> ended(const Active& a, Clock::time_point now) const;
   void drop_ended();
@@ -141,6 +142,7 @@ class Engine {
   void fork_choices();
   void stop_leading(Active& leader);
   uint32_t wanted_rows(const Active& a) const;
+  void hold_answers(std::vector<uint32_t>& remaining) const;
   std::vector<uint32_t> rows_of_step() const;
   std::optional<std::vector<uint32_t>> plan_rows();
   void reuse_prefix(Active& a);
@@ -150,10 +152,24 @@ class Engine {
   bool is_cut() const { return piece_ > 1; }
 
   // One step.
-  struct LogitsRow;
-  struct Batch;
+  //
+  // A row of logits in a step, and what it is for.
+  struct LogitsRow {
+    Active* a;
+    uint32_t next;  // place in a->tokens of the token behind the row
+    bool draws;     // it; else it is known, and its log-probability wanted
+  };
+  // Rows that are computed together, and whose they are.
+  struct Batch {
+    std::vector<Active*> members;
+    std::vector<StepEntry> entries;
+    std::vector<LogitsRow> logits;
+    uint32_t prompt_rows = 0, decode_rows = 0;
+    uint64_t new_prompt_tokens = 0, replayed_tokens = 0;
+  };
   void run_step();
   Batch gather(const std::vector<uint32_t>& rows, bool answers, bool prompts);
+  void pass_frontiers(Batch& batch);
   bool read_on(double seconds);
   void end_readers();
   void finish_reading();

@@ -310,6 +310,30 @@ TEST(Engine, B016_ShortTurnsHitWhatWasSaidBefore) {
   expect_nothing_left(engine);
 }
 
+// A step passes the nearest frontier of a prompt and ends at the one behind that.
+TEST(Engine, AFrontierCostsNoStepOfItsOwn) {
+  EngineOptions options = kOptions;
+  options.audit = true;
+  options.memory.snapshots = 16;
+  const Ids prompt = successors(5, 30);
+  for (const Ids& frontiers : {Ids{}, Ids{9}, Ids{16}, Ids{29}, Ids{9, 20}, Ids{9, 20, 29}}) {
+    Engine engine(test::toy_model({.prefill_chunk = 32}), options);
+    Request request = greedy(prompt, 3);
+    request.frontiers.assign(frontiers.begin(), frontiers.end());
+    start(engine, std::move(request)).wait();
+    const uint64_t of_prompt = 1 + frontiers.size() / 2, of_answer = 2;
+    EXPECT_EQ(engine.stats().steps, of_prompt + of_answer) << frontiers.size();
+    for (const int32_t frontier : frontiers) {
+      Ids other(prompt.begin(), prompt.begin() + frontier);
+      other.insert(other.end(), {99, 98});
+      auto answer = start(engine, greedy(other, 3));
+      EXPECT_EQ(answer.wait().usage.cached_tokens, static_cast<uint32_t>(frontier));
+      EXPECT_EQ(answer.tokens(), successors(98, 3));
+    }
+    expect_nothing_left(engine);
+  }
+}
+
 TEST(Engine, TellsWhatItsPagesRowsAndStepsAreFor) {
   Engine engine(test::toy_model(), kOptions);
   const Ids prompt = successors(5, 30);

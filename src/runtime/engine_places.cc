@@ -1,6 +1,7 @@
 // Who has a place and who gives it up: admission, pauses under memory pressure, choices that share
 // a prompt, and the prefixes that are found and kept on the way.
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -16,9 +17,13 @@ void append_pages(const Active& a, std::vector<const std::byte*>* pages) {
   pages->insert(pages->end(), table, table + a.memory->n_pages());
 }
 
-// A frontier inside a prompt ends a step early: that costs about what a step of one row does, which
-// is what a handful of prompt rows cost. Nearer ones are left out.
+// A frontier inside a prompt may end a step early: that costs about what a step of one row does,
+// which is what a handful of prompt rows cost. Nearer ones are left out.
 constexpr uint32_t kLeastFrontierStep = 8;
+
+// Of a step for several prompts: kernels are near their best, and the first prompts among many
+// short ones end sooner than in a longer step.
+constexpr uint32_t kSharedRows = 128;
 
 // Pages that a sequence takes until it has read what it has, and a page's worth behind that.
 uint32_t pages_ahead(const Active& a, const MemoryPlan& plan) {
@@ -181,22 +186,45 @@ uint32_t Engine::wanted_rows(const Active& a) const {
   return computed < a.n_prompt ? a.n_prompt - computed : 1;
 }
 
+// Where all answers have just begun, and prompts that came before their first tokens are being
+// read, those are read on at full speed: who comes in a crowd waits for the crowd's prompts, not
+// for its answers too. Each waits once and not for long.
+void Engine::hold_answers(std::vector<uint32_t>& remaining) const {
+  const Clock::time_point now = Clock::now();
+  Clock::time_point first = now;  // of those prompts
+  for (size_t i = 0; i < active_.size(); ++i)
+    if (remaining[i] > 1 || active_[i]->reading) first = std::min(first, active_[i]->submitted);
+  const auto waits = [&](const Active& a) {
+    return a.n_generated() == 1 && first < a.first_token &&
+           std::chrono::duration<double>(now - a.first_token).count() < pace_.hold_seconds();
+  };
+  for (size_t i = 0; i < active_.size(); ++i)
+    if (remaining[i] == 1 && !waits(*active_[i])) return;
+  for (uint32_t& rows : remaining) rows = rows == 1 ? 0 : rows;
+}
+
 // For each active request.
 std::vector<uint32_t> Engine::rows_of_step() const {
   std::vector<uint32_t> remaining;
   for (const auto& a : active_) remaining.push_back(a->reading ? 0 : wanted_rows(*a));
   if (reading_)  // one piece at a time
     for (uint32_t& rows : remaining) rows = rows == 1 ? 1 : 0;
+  hold_answers(remaining);
   const bool answers = std::ranges::find(remaining, 1u) != remaining.end();
+  const uint64_t left = std::accumulate(remaining.begin(), remaining.end(), uint64_t{0});
+  const bool several = std::ranges::count_if(remaining, [](uint32_t n) { return n > 1; }) > 1;
+  const uint32_t most = several ? std::min(prefill_chunk_, kSharedRows) : prefill_chunk_;
   const uint32_t chunk =
       std::max(piece_, answers ? pace_.piece_rows(std::min(prefill_chunk_, runner_.piece_rows()))
-                               : pace_.rows_alone(prefill_chunk_));
+                               : pace_.rows_alone(left, most));
   std::vector<uint32_t> rows = schedule_rows(remaining, {model_.capacity.max_rows, chunk, piece_});
   uint32_t logits = prompt_logits_;
+  const size_t passed = answers || reading_ ? 0 : 1;  // frontiers, in a step of prompts alone
   for (size_t i = 0; i < active_.size(); ++i) {
     const Active& a = *active_[i];
     const uint32_t computed = a.memory->computed();
-    if (!a.frontiers.empty()) rows[i] = std::min(rows[i], a.frontiers.back() - computed);
+    if (a.frontiers.size() > passed)
+      rows[i] = std::min(rows[i], a.frontiers.rbegin()[passed] - computed);
     if (a.leads) rows[i] = std::min(rows[i], fork_at(a) - computed);
     if (!a.wants_prompt_logprobs() || computed >= a.n_prompt) continue;
     if (rows[i] > logits) rows[i] = logits / piece_ * piece_;
@@ -225,6 +253,20 @@ std::optional<std::vector<uint32_t>> Engine::plan_rows() {
     }
     FLARE_ASSERT(loading_pages() > 0);  // a context fits beside nothing
     return std::nullopt;
+  }
+}
+
+// A step of prompts alone passes the nearest frontier of each, where it copies the row.
+void Engine::pass_frontiers(Batch& batch) {
+  for (size_t i = 0; prefixes_ && i < batch.members.size(); ++i) {
+    Active& a = *batch.members[i];
+    StepEntry& entry = batch.entries[i];
+    const uint32_t computed = a.memory->computed();
+    if (a.frontiers.empty() || a.frontiers.back() >= computed + entry.tokens.size()) continue;
+    a.kept = prefixes_->tree().begin_snapshot(std::span(a.tokens).first(a.frontiers.back()),
+                                              a.request.cache_salt);
+    entry.kept = a.kept;
+    entry.n_kept = a.frontiers.back() - computed;
   }
 }
 
@@ -260,10 +302,15 @@ void Engine::keep_prefix(Active& a) {
   // Rows of an answer came one by one; whoever reads them as a prompt computes other bits.
   if (is_cut() && computed > a.n_prompt) return;
   const uint32_t interval = prefixes_->tree().needs_snapshots() ? options_.snapshot_interval : 0;
-  const bool reached = !a.frontiers.empty() && a.frontiers.back() == computed;
-  if (reached) a.frontiers.pop_back();
   if (computed / runner_.memory_plan().page_tokens > a.published_pages)
     prefixes_->tree().publish(a.tokens, a.request.cache_salt, *a.memory);
+  if (a.kept != nullptr)
+    prefixes_->tree().end_snapshot(std::span(a.tokens).first(a.frontiers.back()),
+                                   a.request.cache_salt, std::exchange(a.kept, nullptr),
+                                   a.request.session);
+  while (!a.frontiers.empty() && a.frontiers.back() < computed) a.frontiers.pop_back();
+  const bool reached = !a.frontiers.empty() && a.frontiers.back() == computed;
+  if (reached) a.frontiers.pop_back();
   if (reached || (computed > a.n_prompt && interval > 0 && computed % interval == 0))
     prefixes_->tree().snapshot(a.tokens, a.request.cache_salt, *a.memory, a.request.session);
   a.published_pages = computed / runner_.memory_plan().page_tokens;

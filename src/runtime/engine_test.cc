@@ -391,6 +391,65 @@ TEST(Engine, TellsHowFarAPromptIsReadIfAsked) {
   EXPECT_EQ(n_told, 1u);
 }
 
+// Prompts that come together are read before the first answer among them goes on; one that comes
+// later is read beside answers, and so are all where answers may not wait.
+TEST(Engine, WhoComesInACrowdWaitsForItsPromptsAlone) {
+  for (const double slowdown : {1.0, 1000.0})
+    for (const bool together : {false, true}) {
+      EngineOptions options = kOptions;
+      options.prefill_slowdown = slowdown;
+      options.audit = true;
+      Engine engine(toy_model({.prefill_chunk = 8}), options);
+      std::mutex mutex;
+      std::string order;
+      const auto note = [&](char who) {
+        return [&, who](const Event& e) {
+          const std::lock_guard lock(mutex);
+          if (!e.tokens.empty()) order += who;
+        };
+      };
+      Recorder first, second;
+      {
+        std::optional<Held> held;
+        if (together) held.emplace(engine, 1);
+        std::latch begun(1);
+        first = start(engine, greedy(successors(9, 4), 30), nullptr,
+                      [&, noted = note('a'), told = false](const Event& e) mutable {
+                        noted(e);
+                        if (!e.tokens.empty() && !std::exchange(told, true)) begun.count_down();
+                      });
+        if (!together) begun.wait();
+        second = start(engine, greedy(successors(50, 40), 3), nullptr, note('b'));
+        if (together) {
+          held->let_go();
+          begun.wait();
+        }
+      }
+      EXPECT_EQ(first.tokens(), successors(13, 30));
+      EXPECT_EQ(second.tokens(), successors(90, 3));
+      EXPECT_EQ(order.starts_with("ab"), together && slowdown > 1) << order;
+      expect_nothing_left(engine);
+    }
+}
+
+TEST(Engine, StepsOfSeveralPromptsAreNoLongerThanTheyNeedToBe) {
+  Engine engine(toy_model({.max_context = 400, .prefill_chunk = 320}), kOptions);
+  for (int i = 0; i < 4; ++i) start(engine, greedy(successors(10 * i, 300), 1)).wait();
+  const uint64_t before = engine.stats().steps;
+  {
+    Recorder alone = start(engine, greedy(successors(50, 320), 1));
+    alone.wait();
+    EXPECT_EQ(engine.stats().steps, before + 1) << "what a step may take is known by now";
+  }
+  Held held(engine, 1);
+  std::vector<Recorder> crowd;
+  for (int i = 0; i < 3; ++i) crowd.push_back(start(engine, greedy(successors(60 + i, 100), 1)));
+  held.let_go();
+  for (Recorder& one : crowd) one.wait();
+  EXPECT_EQ(engine.stats().steps, before + 1 + 1 + 3);
+  expect_nothing_left(engine);
+}
+
 TEST(Engine, AdmitsByPriorityThenArrival) {
   Engine engine(toy_model({.max_concurrency = 1}), kOptions);
   std::mutex mutex;

@@ -30,10 +30,8 @@ std::vector<uint32_t> schedule_rows(std::span<const uint32_t> remaining,
     chunk -= rows[i] - before;
   };
   give(prompts.front(), std::max(std::min(limits.piece, chunk), (chunk + 1) / 2));
-  std::stable_sort(prompts.begin() + 1, prompts.end(),
-                   [&](size_t a, size_t b) { return remaining[a] < remaining[b]; });
-  for (size_t k = 1; k < prompts.size(); ++k) give(prompts[k], chunk);
-  give(prompts.front(), chunk);
+  std::ranges::stable_sort(prompts, {}, [&](size_t i) { return remaining[i]; });
+  for (const size_t i : prompts) give(i, chunk);
   return rows;
 }
 
@@ -56,6 +54,7 @@ constexpr double kLongLaunch = 0.5, kShortLaunch = 0.2;
 void PrefillPace::record_alone(uint32_t rows, double seconds) {
   // By doubling and halving: a busy machine makes steps long whatever their rows, and is no reason
   // for many small ones.
+  if (rows > alone_rows_) seconds *= static_cast<double>(alone_rows_) / rows;
   if (seconds > kLongestStep && rows >= alone_rows_ / 2)
     alone_rows_ = std::max(alone_rows_ / 2, kLeastRows);
   else if (seconds < kLongestStep / 2 && rows >= alone_rows_ && alone_rows_ < kMostRows)

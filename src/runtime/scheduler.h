@@ -22,8 +22,9 @@ struct ScheduleLimits {
 // remaining[i]: rows that sequence i has yet to compute (1 while decoding, more while its prompt is
 // read), in order of arrival. Returns the rows each sequence runs in this step, 0 for none. Decode
 // rows come first, so a running answer never waits for a prompt. Of what is left for prompts the
-// one that came first has half, a piece at least, so that it ends; the others follow by what they
-// lack, the shortest first, so that a short prompt does not wait behind a long one.
+// one that came first has half, a piece at least, so that it ends; the rest goes by what they lack,
+// the shortest first, so that a short prompt does not wait behind a long one, and of equal ones
+// each ends as early as it can.
 std::vector<uint32_t> schedule_rows(std::span<const uint32_t> remaining,
                                     const ScheduleLimits& limits);
 
@@ -52,8 +53,8 @@ class RecentMedian {
 // How much of prompts is read at once, judged by the clock. While answers run: pieces, computed
 // launch by launch between steps of answers for so long that a usual token takes `slowdown` times
 // what it takes alone; now and then a step of answers runs by itself to tell how long that is. Else
-// as many rows as take kLongestStep at most: who cancels, or comes with a short prompt, waits for
-// its end. Confined to the engine thread.
+// as many rows as take kLongestStep: who cancels, or comes with a short prompt, waits for its end.
+// Confined to the engine thread.
 class PrefillPace {
  public:
   static constexpr double kLongestStep = 0.5;  // seconds
@@ -66,9 +67,16 @@ class PrefillPace {
   void record_answers(double seconds, bool beside_piece);
   // A piece has ended; its usual longest launch took so long.
   void record_piece(uint32_t rows, double launch_seconds);
-  // Prompt rows of a step that has no answers, and of a piece: 1 … chunk.
-  uint32_t rows_alone(uint32_t chunk) const { return std::min(chunk, alone_rows_); }
+  // Prompt rows of a step that has no answers, and of a piece: 1 … chunk. The step takes half as
+  // many again where nothing is left behind them of the `left` rows of all prompts: a short step
+  // more would cost more.
+  uint32_t rows_alone(uint64_t left, uint32_t chunk) const {
+    const bool ends = left > alone_rows_ && left <= alone_rows_ + alone_rows_ / 2;
+    return std::min(chunk, ends ? static_cast<uint32_t>(left) : alone_rows_);
+  }
   uint32_t piece_rows(uint32_t chunk) const { return std::min(chunk, piece_rows_); }
+  // How long an answer that has just begun may wait for prompts that came with it.
+  double hold_seconds() const { return 2 * kLongestStep * (slowdown_ - 1); }
   // What a piece may take beside one step of answers.
   double piece_seconds() const;
   // Whether the piece waits for one step of answers.

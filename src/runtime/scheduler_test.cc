@@ -47,6 +47,8 @@ TEST(Scheduler, HalfOfTheChunkBelongsToWhoCameFirstTheRestToShortPrompts) {
   EXPECT_EQ(schedule_rows(Rows{64, 2}, {100, 64}), (Rows{62, 2}));
   EXPECT_EQ(schedule_rows(Rows{1000, 900, 10}, {100, 64}), (Rows{32, 22, 10}));
   EXPECT_EQ(schedule_rows(Rows{1000}, {100, 64}), (Rows{64}));
+  EXPECT_EQ(schedule_rows(Rows{1000, 1000, 1000}, {100, 64}), (Rows{64, 0, 0}));
+  EXPECT_EQ(schedule_rows(Rows{50, 1000, 60}, {100, 64}), (Rows{50, 0, 14}));
 }
 
 TEST(Scheduler, KeepsBothLimits) {
@@ -96,18 +98,31 @@ TEST(Scheduler, EverySequenceFinishesWithinItsLimits) {
 
 TEST(PrefillPace, WhereNobodyAnswersAStepEndsInTime) {
   PrefillPace pace(2);
-  EXPECT_LT(pace.rows_alone(4096), 100u) << "nothing is known of the machine yet";
+  constexpr uint64_t kMuch = 1 << 20;
+  EXPECT_LT(pace.rows_alone(kMuch, 4096), 100u) << "nothing is known of the machine yet";
   for (const double row : {1e-5, 1e-3, 5e-3, 1e-2, 1.0, 1e-4}) {
     for (int i = 0; i < 40; ++i)
-      pace.record_alone(pace.rows_alone(2048), row * pace.rows_alone(2048));
-    const uint32_t rows = pace.rows_alone(2048);
+      pace.record_alone(pace.rows_alone(kMuch, 2048), row * pace.rows_alone(kMuch, 2048));
+    const uint32_t rows = pace.rows_alone(kMuch, 2048);
     EXPECT_TRUE(rows == 32 || rows * row <= PrefillPace::kLongestStep) << row;
     EXPECT_TRUE(rows == 2048 || rows * row >= PrefillPace::kLongestStep / 2) << row;
-    EXPECT_EQ(pace.rows_alone(8), 8u) << "never more than the chunk";
+    EXPECT_EQ(pace.rows_alone(kMuch, 8), 8u) << "never more than the chunk";
   }
   // A machine that is busy with other things: small steps would not end sooner.
-  for (int i = 0; i < 40; ++i) pace.record_alone(pace.rows_alone(2048), 0.2);
-  EXPECT_EQ(pace.rows_alone(2048), 2048u);
+  for (int i = 0; i < 40; ++i) pace.record_alone(pace.rows_alone(kMuch, 2048), 0.2);
+  EXPECT_EQ(pace.rows_alone(kMuch, 2048), 2048u);
+}
+
+// A short step behind it costs more than a somewhat longer one.
+TEST(PrefillPace, AStepTakesUpToHalfMoreWhereThatEndsAllPrompts) {
+  PrefillPace pace(2);
+  const uint32_t rows = pace.rows_alone(1 << 20, 2048);
+  for (uint32_t left = 1; left < 3 * rows; ++left)
+    EXPECT_EQ(pace.rows_alone(left, 2048), left > rows && left <= rows + rows / 2 ? left : rows);
+  EXPECT_EQ(pace.rows_alone(rows + 9, rows + 3), rows + 3) << "never more than the chunk";
+  // Such a step may take half as long again.
+  for (int i = 0; i < 40; ++i) pace.record_alone(rows + rows / 2, 1.4 * PrefillPace::kLongestStep);
+  EXPECT_EQ(pace.rows_alone(1 << 20, 2048), rows);
 }
 
 TEST(PrefillPace, PartsOfPiecesLeaveStepsOfAnswersTheTimeThatTheyMayTake) {

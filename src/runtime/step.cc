@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "base/checked.h"
@@ -111,7 +112,7 @@ StepRunner::StepRunner(const package::PreparedModel& model, const Options& optio
     if (e.graph_class == "sample") {
       instances_.sample = std::move(instance);
     } else {
-      instances_.step.push_back(std::move(instance));
+      instances_.step.push_back({std::move(instance), make_stretches(e.plan)});
     }
   }
   FLARE_ASSERT(!instances_.step.empty() && instances_.sample);
@@ -124,7 +125,7 @@ StepRunner::~StepRunner() = default;
 SequenceMemory StepRunner::new_sequence() { return SequenceMemory(rank_, *rows_, *pages_); }
 
 void StepRunner::size_buffers() {
-  const graph::Plan& largest = instances_.step.back()->plan();
+  const graph::Plan& largest = instances_.step.back().whole->plan();
   const auto rows = static_cast<size_t>(largest.capacity.rows);
   const auto n_logits = static_cast<size_t>(largest.capacity.logits);
   sampled_.resize(n_logits);
@@ -181,6 +182,35 @@ void StepRunner::make_parts(const graph::Plan& plan) {
   size_arrays(plan.capacity, &piece_);
 }
 
+// The fields of continuation rows that a launch moves forward.
+std::vector<package::RowField> StepRunner::fields_moved_by(const graph::Plan& plan,
+                                                           const graph::Launch& launch) const {
+  std::vector<package::RowField> fields;
+  const auto operands = std::span(plan.operands).subspan(launch.first_operand, launch.n_operands);
+  for (const graph::Operand& o : operands)
+    if (o.space == graph::Space::kRow)
+      for (const package::RowField& f : rank_.row.fields)
+        if (f.offset == o.offset) fields.push_back(f);
+  return fields;
+}
+
+// None for a model whose rows hold the open page alone.
+std::vector<StepRunner::Stretch> StepRunner::make_stretches(const graph::Plan& plan) {
+  std::vector<Stretch> stretches;
+  if (n_moved_fields() == 0) return stretches;
+  const kernel::PlanBindings bindings{rank_.weights, rank_.constants};
+  for (size_t begin = 0, end = 0; begin < plan.launches.size(); begin = end) {
+    std::vector<package::RowField> fields = fields_moved_by(plan, plan.launches[begin]);
+    end = begin + 1;
+    while (fields.empty() && end < plan.launches.size() &&
+           fields_moved_by(plan, plan.launches[end]).empty())
+      ++end;
+    stretches.push_back(
+        {backend_->instantiate(part_of(plan, begin, end), bindings), std::move(fields)});
+  }
+  return stretches;
+}
+
 void StepRunner::fill_inputs(std::span<const StepEntry> entries, Arrays* arrays) {
   Arrays& in = *arrays;
   int32_t t = 0, b = 0, l = 0, n_rows = 0;
@@ -213,10 +243,11 @@ void StepRunner::fill_inputs(std::span<const StepEntry> entries, Arrays* arrays)
   last_ = arrays;
 }
 
-kernel::PlanInstance& StepRunner::instance_for(int32_t rows, int32_t sequences, int32_t logits) {
-  for (const auto& instance : instances_.step) {
-    const graph::PlanCapacity& c = instance->plan().capacity;
-    if (rows <= c.rows && sequences <= c.sequences && logits <= c.logits) return *instance;
+const StepRunner::StepPlan& StepRunner::plan_for(int32_t rows, int32_t sequences,
+                                                 int32_t logits) const {
+  for (const StepPlan& plan : instances_.step) {
+    const graph::PlanCapacity& c = plan.whole->plan().capacity;
+    if (rows <= c.rows && sequences <= c.sequences && logits <= c.logits) return plan;
   }
   FLARE_ASSERT(false && "a step beyond the catalog");
 }
@@ -226,8 +257,57 @@ void StepRunner::step(std::span<const StepEntry> entries) {
   const kernel::StepInputs& in = step_.inputs;
   // Larger plans would write over the values of a piece.
   FLARE_ASSERT(!has_piece() || std::cmp_less_equal(in.n_rows, model_.capacity.max_concurrency));
-  backend_->replay(instance_for(in.n_rows, in.n_sequences, in.n_logits), in);
+  const StepPlan& plan = plan_for(in.n_rows, in.n_sequences, in.n_logits);
+  if (std::ranges::any_of(entries, [](const StepEntry& e) { return e.kept != nullptr; }))
+    replay_keeping(plan, entries);
+  else
+    backend_->replay(*plan.whole, in);
   for (const StepEntry& e : entries) e.memory->commit_rows(static_cast<uint32_t>(e.tokens.size()));
+}
+
+// What moves the state of a sequence runs twice where its row is kept: up to the frontier, and on
+// from there. Sequence by sequence, since rows of one run are neighbours.
+void StepRunner::move_rows(const Stretch& stretch, std::span<const StepEntry> entries) {
+  for (size_t b = 0; b < entries.size(); ++b) {
+    const StepEntry& e = entries[b];
+    int32_t range[] = {step_.sequence_begin[b], step_.sequence_begin[b + 1]};
+    kernel::StepInputs one = step_.inputs;
+    one.n_sequences = 1;
+    one.sequence_begin = range;
+    one.sequence_past += b;
+    one.page_tables += b;
+    one.rows += b;
+    if (e.kept != nullptr) {
+      const int32_t end = std::exchange(range[1], range[0] + static_cast<int32_t>(e.n_kept));
+      backend_->replay(*stretch.instance, one);
+      for (const package::RowField& f : stretch.fields)
+        std::memcpy(e.kept + f.offset, e.memory->row() + f.offset, f.bytes);
+      range[0] = std::exchange(range[1], end);
+    }
+    backend_->replay(*stretch.instance, one);
+  }
+}
+
+// Keys and values stay where they are written, so open pages are copied at the end.
+void StepRunner::replay_keeping(const StepPlan& plan, std::span<const StepEntry> entries) {
+  if (plan.stretches.empty()) backend_->replay(*plan.whole, step_.inputs);
+  size_t n_fields = 0;
+  for (const Stretch& stretch : plan.stretches) {
+    n_fields += stretch.fields.size();
+    if (stretch.fields.empty())
+      backend_->replay(*stretch.instance, step_.inputs);
+    else
+      move_rows(stretch, entries);
+  }
+  FLARE_ASSERT(n_fields == n_moved_fields());
+  for (const StepEntry& e : entries) {
+    if (e.kept == nullptr) continue;
+    FLARE_ASSERT(e.n_kept > 0 && e.n_kept < e.tokens.size());
+    const uint32_t frontier = e.memory->computed() + e.n_kept;
+    if (rank_.page.bytes > 0 && frontier % rank_.page.tokens != 0)
+      std::memcpy(e.kept + *rank_.row.partial_page,
+                  e.memory->page_table()[frontier / rank_.page.tokens], rank_.page.bytes);
+  }
 }
 
 void StepRunner::begin_piece(std::span<const StepEntry> entries) {

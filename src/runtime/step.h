@@ -22,6 +22,10 @@ struct StepEntry {
   std::span<const int32_t> tokens;
   bool wants_logits = false;  // of the last row; with all_logits of every row
   bool of_every_row = false;  // wants_logits means every row
+  // Where the continuation row goes as it stands behind the first `n_kept` of the tokens, fewer
+  // than all: that frontier costs no step of its own. Null: nowhere. Not of a piece.
+  std::byte* kept = nullptr;
+  uint32_t n_kept = 0;
 };
 
 // Owns a rank's back end, pools, plan instances and step buffers. Confined to the engine thread.
@@ -73,8 +77,18 @@ class StepRunner {
   std::span<const int32_t> sample(std::span<const kernel::SampleParams> params);
 
  private:
+  // Launches of a plan that follow each other: all that leave continuation rows alone, or one that
+  // moves some of their fields forward.
+  struct Stretch {
+    std::unique_ptr<kernel::PlanInstance> instance;
+    std::vector<package::RowField> fields;
+  };
+  struct StepPlan {
+    std::unique_ptr<kernel::PlanInstance> whole;
+    std::vector<Stretch> stretches;  // the same in parts
+  };
   struct Instances {
-    std::vector<std::unique_ptr<kernel::PlanInstance>> step;  // ascending capacity
+    std::vector<StepPlan> step;  // ascending capacity
     std::unique_ptr<kernel::PlanInstance> sample;
   };
   // Inputs and what they point at.
@@ -88,8 +102,17 @@ class StepRunner {
   void size_arrays(const graph::PlanCapacity& capacity, Arrays* arrays);
   void size_buffers();
   void make_parts(const graph::Plan& plan);
+  std::vector<Stretch> make_stretches(const graph::Plan& plan);
+  std::vector<package::RowField> fields_moved_by(const graph::Plan& plan,
+                                                 const graph::Launch& launch) const;
+  // Of continuation rows: all but the open page.
+  size_t n_moved_fields() const {
+    return rank_.row.fields.size() - (rank_.row.partial_page.has_value() ? 1 : 0);
+  }
+  void replay_keeping(const StepPlan& plan, std::span<const StepEntry> entries);
+  void move_rows(const Stretch& stretch, std::span<const StepEntry> entries);
   void fill_inputs(std::span<const StepEntry> entries, Arrays* arrays);
-  kernel::PlanInstance& instance_for(int32_t rows, int32_t sequences, int32_t logits);
+  const StepPlan& plan_for(int32_t rows, int32_t sequences, int32_t logits) const;
 
   const package::PreparedModel& model_;
   const package::Rank& rank_;

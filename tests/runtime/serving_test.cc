@@ -108,6 +108,45 @@ TEST_F(PageBorders, EveryCutStoresTheSamePagesAndGivesTheSameLogits) {
   }
 }
 
+// Alone in its step and beside another sequence, from a page's beginning and from within one.
+TEST_F(PageBorders, ARowKeptInPassingIsThatOfAStepWhichEndsThere) {
+  const Ids tokens = some_tokens(320, 5), others = some_tokens(20, 8);
+  const std::vector<float> logits = [&] {
+    runtime::SequenceMemory memory = runner_.new_sequence();
+    return read(memory, tokens, 320);
+  }();
+  const size_t row_bytes = model_.ranks[0].row.bytes;
+  for (const uint32_t past : {0u, 100u, 128u})
+    for (const uint32_t n_kept : {1u, 5u, 28u, 64u, 99u, 128u, 191u})
+      for (const bool alone : {true, false}) {
+        const std::string what = fmt::format("{} + {}, {}", past, n_kept, alone);
+        runtime::SequenceMemory memory = runner_.new_sequence();
+        if (past > 0) read(memory, std::span(tokens).first(past), 320);
+        std::optional<runtime::SequenceMemory> other;
+        std::vector<runtime::StepEntry> entries;
+        std::vector<std::byte> other_row(row_bytes);
+        if (!alone) {
+          entries.push_back({&other.emplace(runner_.new_sequence()), others, false});
+          if (n_kept % 2 == 0) {
+            entries.back().kept = other_row.data();
+            entries.back().n_kept = 7;
+          }
+        }
+        std::vector<std::byte> row(row_bytes, std::byte{0xa5});
+        entries.push_back({&memory, std::span(tokens).subspan(past, 192), true});
+        entries.back().kept = row.data();
+        entries.back().n_kept = n_kept;
+        runner_.step(entries);
+        other.reset();
+        expect_near(read(memory, std::span(tokens).subspan(past + 192), 320), logits, what);
+        const uint32_t frontier = past + n_kept;
+        runtime::SequenceMemory again = runner_.new_sequence();
+        again.adopt({memory.page_table(), frontier / model_.ranks[0].page.tokens}, row.data(),
+                    frontier);
+        expect_near(read(again, std::span(tokens).subspan(frontier), 320), logits, what);
+      }
+}
+
 TEST_F(PageBorders, AReusedRowAndReusedPagesLeaveNoTrace) {
   const Ids tokens = some_tokens(200, 6), others = some_tokens(300, 7);
   std::vector<float> first;

@@ -35,6 +35,13 @@ std::byte* BlockPool::acquire() {
   return range_->base() + uint64_t{index} * block_bytes_;
 }
 
+bool BlockPool::prepare_one(uint32_t n) {
+  if (free_.size() >= n || backed_ == n_blocks_) return false;
+  range_->back(uint64_t{backed_} * block_bytes_, block_bytes_);
+  free_.push_back(backed_++);
+  return true;
+}
+
 void BlockPool::retain(std::byte* block) {
   const uint32_t index = index_of(block);
   FLARE_ASSERT(references_[index] > 0);

@@ -22,6 +22,9 @@ class BlockPool {
   uint64_t block_bytes() const { return block_bytes_; }
   // A block with undefined contents, reference count 1. The caller has checked available().
   std::byte* acquire();
+  // Backs one block more unless the next `n` need no memory, which takes milliseconds for a large
+  // one. False: nothing is left to do.
+  bool prepare_one(uint32_t n);
   void retain(std::byte* block);
   // Drops one reference; the last one returns the block.
   void release(std::byte* block);

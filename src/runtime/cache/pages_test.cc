@@ -37,6 +37,22 @@ TEST_F(Blocks, HandsOutDistinctWritableBlocksUntilNoneIsLeft) {
   EXPECT_DEATH(pool.acquire(), "available");
 }
 
+TEST_F(Blocks, PreparesSomeAheadAndNoMoreThanThereAre) {
+  BlockPool pool(*backend_, 64, 3);
+  EXPECT_TRUE(pool.prepare_one(2));
+  EXPECT_TRUE(pool.prepare_one(2));
+  EXPECT_FALSE(pool.prepare_one(2));
+  EXPECT_EQ(pool.used(), 0u);
+  EXPECT_EQ(pool.available(), 3u);
+  std::set<std::byte*> seen = {pool.acquire(), pool.acquire()};
+  EXPECT_TRUE(pool.prepare_one(2));
+  EXPECT_FALSE(pool.prepare_one(2)) << "that was the last";
+  seen.insert(pool.acquire());
+  EXPECT_EQ(seen.size(), 3u);
+  BlockPool none(*backend_, 0, 0);
+  EXPECT_FALSE(none.prepare_one(1));
+}
+
 TEST_F(Blocks, ReusesWhatCameBack) {
   BlockPool pool(*backend_, 64, 3);
   std::byte* first = pool.acquire();

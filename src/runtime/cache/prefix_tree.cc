@@ -208,11 +208,31 @@ void PrefixTree::snapshot(std::span<const int32_t> tokens, std::string_view salt
     touch(*found);
     return follow(*found, salt, session);
   }
-  if (!needs_snapshot_ && computed % page_tokens_ == 0) return;  // frontier enough
-  if (!make_snapshot_room()) return;
+  if (!needs_row(computed) || !make_snapshot_room()) return;
   std::byte* const row = rows_.acquire();
   std::memcpy(row, sequence.row(), rank_.row.bytes);
   follow(add_snapshot(stored, salt, row), salt, session);
+}
+
+// A page's end is frontier enough for a model without recurrent state.
+bool PrefixTree::needs_row(size_t n_tokens) const {
+  return needs_snapshot_ || n_tokens % page_tokens_ != 0;
+}
+
+std::byte* PrefixTree::begin_snapshot(std::span<const int32_t> tokens, std::string_view salt) {
+  if (!needs_row(tokens.size()) || find_snapshot(tokens, salt) != nullptr) return nullptr;
+  return take_row();
+}
+
+void PrefixTree::end_snapshot(std::span<const int32_t> tokens, std::string_view salt,
+                              std::byte* row, std::string_view session) {
+  --taken_rows_;
+  Snapshot* kept = find_snapshot(tokens, salt);  // meanwhile
+  if (kept != nullptr)
+    rows_.release(row);
+  else
+    kept = &add_snapshot(tokens, salt, row);
+  follow(*kept, salt, session);
 }
 
 PrefixTree::Snapshot* PrefixTree::find_snapshot(std::span<const int32_t> tokens,

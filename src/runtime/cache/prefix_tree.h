@@ -67,6 +67,12 @@ class PrefixTree {
   // published with it. Nothing happens where that frontier is kept already or no row can be had.
   void snapshot(std::span<const int32_t> tokens, std::string_view salt, SequenceMemory& sequence,
                 std::string_view session = {});
+  // The same for a frontier that a step passes: a row that it fills as it stands behind all of
+  // `tokens`; null where that frontier is kept already, is none, or no row can be had. It counts as
+  // a snapshot until end_snapshot() takes it over, once the pages before it are published.
+  std::byte* begin_snapshot(std::span<const int32_t> tokens, std::string_view salt);
+  void end_snapshot(std::span<const int32_t> tokens, std::string_view salt, std::byte* row,
+                    std::string_view session = {});
   // Evicts until the pool has `n_pages` free, or nothing is left that only the tree holds.
   void make_room(uint32_t n_pages);
   // Whether a full page alone is no frontier: the model has recurrent state.
@@ -149,6 +155,7 @@ class PrefixTree {
   void erase_if_empty(Node& root);
   Node& add_child(Node& parent, std::span<const int32_t> tokens, std::byte* page);
   Snapshot* find_snapshot(std::span<const int32_t> tokens, std::string_view salt);
+  bool needs_row(size_t n_tokens) const;
   Snapshot& add_snapshot(std::span<const int32_t> tokens, std::string_view salt, std::byte* row);
   Place best_place(Node& root, std::span<const int32_t> usable) const;
   uint32_t known_tokens(Node& root, std::span<const int32_t> usable) const;
@@ -177,7 +184,7 @@ class PrefixTree {
   const std::function<Clock::time_point()> now_;
   double clock_ = 0;
   uint64_t uses_ = 0;
-  uint32_t taken_rows_ = 0;  // by take_row(), not inserted yet
+  uint32_t taken_rows_ = 0;  // by take_row() and begin_snapshot(), not inserted yet
   Stats stats_;
   std::map<std::string, Node, std::less<>> roots_;  // by salt
   EvictionOrder<Node> leaves_;                      // pages that no other stands on

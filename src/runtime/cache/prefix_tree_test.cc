@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <numeric>
 #include <random>
 
@@ -54,6 +55,45 @@ class PrefixTrees : public ::testing::TestWithParam<bool> {
   std::optional<BlockPool> rows_, pages_;
   std::optional<PrefixTree> tree_;
 };
+
+// A frontier that lies behind the sequence when its row is handed over.
+TEST_P(PrefixTrees, KeepARowThatSomeoneElseFills) {
+  make(64, 2);
+  const Ids prompt = counting(0, 100);
+  const auto at_50 = std::span(prompt).first(50);
+  SequenceMemory memory = sequence();
+  compute(memory, prompt, 50);
+  std::byte* const row = tree_->begin_snapshot(at_50, "");
+  ASSERT_NE(row, nullptr);
+  std::memcpy(row, memory.row(), rank_.row.bytes);
+  compute(memory, prompt, 100);
+  tree_->publish(prompt, "", memory);
+  tree_->end_snapshot(at_50, "", row, "chat");
+  tree_->audit();
+  EXPECT_EQ(tree_->stats().snapshots, 1u);
+  EXPECT_EQ(tree_->begin_snapshot(at_50, ""), nullptr) << "it is kept already";
+  EXPECT_EQ(tree_->begin_snapshot(std::span(prompt).first(48), "") != nullptr, recurrent_)
+      << "a page's end";
+  Ids other(prompt.begin(), prompt.begin() + 50);
+  other.insert(other.end(), {-1, -2});
+  SequenceMemory again = sequence();
+  EXPECT_EQ(tree_->restore(other, "", again).tokens, 50u);
+  expect_whole(again, other);
+}
+
+TEST_P(PrefixTrees, TakeARowBackWhoseFrontierCameMeanwhile) {
+  make(64, 2);
+  const Ids prompt = counting(0, 50);
+  SequenceMemory memory = sequence();
+  std::byte* const row = tree_->begin_snapshot(prompt, "");
+  compute(memory, prompt, 50);
+  tree_->snapshot(prompt, "", memory);
+  const uint32_t used = rows_->used();
+  tree_->end_snapshot(prompt, "", row);
+  EXPECT_EQ(rows_->used(), used - 1);
+  EXPECT_EQ(tree_->stats().snapshots, 1u);
+  tree_->audit();
+}
 
 TEST_P(PrefixTrees, GoOnFromTheFurthestFrontier) {
   make(64, 8);
