@@ -196,7 +196,7 @@ std::optional<Parsed> parse(const Program& program, CLI::App& app, std::vector<P
 void check_environment() {
   const char* isa = std::getenv("FLARE_ISA");
   if (isa != nullptr && *isa != '\0' && !isa_from_name(isa))
-    throw Error(Code::kUsage, "FLARE_ISA is {}, expected v2, v3, v4, vnni or bf16", quote(isa))
+    throw Error(Code::kUsage, "FLARE_ISA is {}, expected v2, v3, v4, vnni, bf16 or amx", quote(isa))
         .set_hint("correct the environment variable, or unset it");
 }
 

@@ -97,7 +97,7 @@ void add_model_flags(CLI::App& app, ModelFlags* flags) {
       ->type_name("SIZE")
       ->group("Model");
   app.add_option("--isa", flags->isa,
-                 "highest CPU level to use: v2, v3, v4, vnni, bf16 (the machine's)")
+                 "highest CPU level to use: v2, v3, v4, vnni, bf16, amx (the machine's)")
       ->type_name("LEVEL")
       ->group("Model");
   add_frontend_flags(app, &flags->frontend);

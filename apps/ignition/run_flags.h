@@ -14,7 +14,7 @@ void add_run_flags(CLI::App& app, Flags& flags) {
   app.add_option("--threads", flags.threads, "workers (all cores)")
       ->check(CLI::Range(1, 1024).description(""))
       ->type_name("N");
-  app.add_option("--isa", flags.isa, "highest CPU level to use: v2, v3, v4, vnni, bf16")
+  app.add_option("--isa", flags.isa, "highest CPU level to use: v2, v3, v4, vnni, bf16, amx")
       ->type_name("LEVEL");
 }
 

@@ -40,87 +40,46 @@ struct Row {
   FormatId format;
   Arithmetic arithmetic;
 };
-const Row kRows[] = {
-    {"q4", Isa::kV2, v2::linear_panels, linear_panels_workspace, FormatId::kQ4G64,
-     Arithmetic::kInt8By4},
-    {"q4", Isa::kV3, v3::linear_panels, linear_panels_workspace, FormatId::kQ4G64,
-     Arithmetic::kInt8By4},
-    {"q4", Isa::kV4, v4::linear_panels, linear_panels_workspace, FormatId::kQ4G64,
-     Arithmetic::kInt8By4},
-    {"q4", Isa::kVnni, vnni::linear_panels, linear_panels_workspace, FormatId::kQ4G64,
-     Arithmetic::kInt8By4},
-    {"q5", Isa::kV2, v2::linear_panels, linear_panels_workspace, FormatId::kQ5G64,
-     Arithmetic::kInt8},
-    {"q5", Isa::kV3, v3::linear_panels, linear_panels_workspace, FormatId::kQ5G64,
-     Arithmetic::kInt8},
-    {"q5", Isa::kV4, v4::linear_panels, linear_panels_workspace, FormatId::kQ5G64,
-     Arithmetic::kInt8},
-    {"q5", Isa::kVnni, vnni::linear_panels, linear_panels_workspace, FormatId::kQ5G64,
-     Arithmetic::kInt8},
-    {"q6", Isa::kV2, v2::linear_panels, linear_panels_workspace, FormatId::kQ6G64,
-     Arithmetic::kInt8},
-    {"q6", Isa::kV3, v3::linear_panels, linear_panels_workspace, FormatId::kQ6G64,
-     Arithmetic::kInt8},
-    {"q6", Isa::kV4, v4::linear_panels, linear_panels_workspace, FormatId::kQ6G64,
-     Arithmetic::kInt8},
-    {"q6", Isa::kVnni, vnni::linear_panels, linear_panels_workspace, FormatId::kQ6G64,
-     Arithmetic::kInt8},
-    {"q8", Isa::kV2, v2::linear_panels, linear_panels_workspace, FormatId::kQ8G32,
-     Arithmetic::kInt8},
-    {"q8", Isa::kV3, v3::linear_panels, linear_panels_workspace, FormatId::kQ8G32,
-     Arithmetic::kInt8},
-    {"q8", Isa::kV4, v4::linear_panels, linear_panels_workspace, FormatId::kQ8G32,
-     Arithmetic::kInt8},
-    {"q8", Isa::kVnni, vnni::linear_panels, linear_panels_workspace, FormatId::kQ8G32,
-     Arithmetic::kInt8},
-    {"q4_0", Isa::kV2, v2::linear_panels, linear_panels_workspace, FormatId::kGgufQ4_0,
-     Arithmetic::kInt8By4},
-    {"q4_0", Isa::kV3, v3::linear_panels, linear_panels_workspace, FormatId::kGgufQ4_0,
-     Arithmetic::kInt8By4},
-    {"q4_0", Isa::kV4, v4::linear_panels, linear_panels_workspace, FormatId::kGgufQ4_0,
-     Arithmetic::kInt8By4},
-    {"q4_0", Isa::kVnni, vnni::linear_panels, linear_panels_workspace, FormatId::kGgufQ4_0,
-     Arithmetic::kInt8By4},
-    {"q8_0", Isa::kV2, v2::linear_panels, linear_panels_workspace, FormatId::kGgufQ8_0,
-     Arithmetic::kInt8},
-    {"q8_0", Isa::kV3, v3::linear_panels, linear_panels_workspace, FormatId::kGgufQ8_0,
-     Arithmetic::kInt8},
-    {"q8_0", Isa::kV4, v4::linear_panels, linear_panels_workspace, FormatId::kGgufQ8_0,
-     Arithmetic::kInt8},
-    {"q8_0", Isa::kVnni, vnni::linear_panels, linear_panels_workspace, FormatId::kGgufQ8_0,
-     Arithmetic::kInt8},
-    {"q4_k", Isa::kV2, v2::linear_panels, linear_panels_workspace, FormatId::kGgufQ4K,
-     Arithmetic::kInt8By4},
-    {"q4_k", Isa::kV3, v3::linear_panels, linear_panels_workspace, FormatId::kGgufQ4K,
-     Arithmetic::kInt8By4},
-    {"q4_k", Isa::kV4, v4::linear_panels, linear_panels_workspace, FormatId::kGgufQ4K,
-     Arithmetic::kInt8By4},
-    {"q4_k", Isa::kVnni, vnni::linear_panels, linear_panels_workspace, FormatId::kGgufQ4K,
-     Arithmetic::kInt8By4},
-    {"q6_k", Isa::kV2, v2::linear_panels, linear_panels_workspace, FormatId::kGgufQ6K,
-     Arithmetic::kInt8},
-    {"q6_k", Isa::kV3, v3::linear_panels, linear_panels_workspace, FormatId::kGgufQ6K,
-     Arithmetic::kInt8},
-    {"q6_k", Isa::kV4, v4::linear_panels, linear_panels_workspace, FormatId::kGgufQ6K,
-     Arithmetic::kInt8},
-    {"q6_k", Isa::kVnni, vnni::linear_panels, linear_panels_workspace, FormatId::kGgufQ6K,
-     Arithmetic::kInt8},
-    {"q4 a16", Isa::kV3, v3::linear_panel_floats, linear_panel_floats_workspace, FormatId::kQ4G64,
-     Arithmetic::kF32},
-    {"q4 a16", Isa::kV4, v4::linear_panel_floats, linear_panel_floats_workspace, FormatId::kQ4G64,
-     Arithmetic::kF32},
-    {"q8 a16", Isa::kV4, v4::linear_panel_floats, linear_panel_floats_workspace, FormatId::kQ8G32,
-     Arithmetic::kF32},
-    {"fp16", Isa::kV4, v4::linear_fp16, linear_generic_workspace, FormatId::kFp16,
-     Arithmetic::kF32},
-    {"fp32", Isa::kV4, v4::linear_generic, linear_generic_workspace, FormatId::kFp32,
-     Arithmetic::kF32},
-    {"bf16", Isa::kV2, v2::linear_bf16, linear_bf16_workspace, FormatId::kBf16, Arithmetic::kF32},
-    {"bf16", Isa::kV3, v3::linear_bf16, linear_bf16_workspace, FormatId::kBf16, Arithmetic::kF32},
-    {"bf16", Isa::kV4, v4::linear_bf16, linear_bf16_workspace, FormatId::kBf16, Arithmetic::kF32},
-    {"bf16", Isa::kBf16, bf16::linear_bf16, linear_bf16_workspace, FormatId::kBf16,
-     Arithmetic::kBf16},
-};
+std::vector<Row> rows() {
+  constexpr struct {
+    const char* name;
+    FormatId format;
+    Arithmetic arithmetic;
+  } integers[] = {
+      {"q4", FormatId::kQ4G64, Arithmetic::kInt8By4},
+      {"q5", FormatId::kQ5G64, Arithmetic::kInt8},
+      {"q6", FormatId::kQ6G64, Arithmetic::kInt8},
+      {"q8", FormatId::kQ8G32, Arithmetic::kInt8},
+      {"q4_0", FormatId::kGgufQ4_0, Arithmetic::kInt8By4},
+      {"q8_0", FormatId::kGgufQ8_0, Arithmetic::kInt8},
+      {"q4_k", FormatId::kGgufQ4K, Arithmetic::kInt8By4},
+      {"q6_k", FormatId::kGgufQ6K, Arithmetic::kInt8},
+  };
+  std::vector<Row> out;
+  for (const auto& [name, format, arithmetic] : integers)
+    for (const Isa isa : {Isa::kV2, Isa::kV3, Isa::kV4, Isa::kVnni, Isa::kAmx})
+      out.push_back({name, isa, kernel_function(KernelId::kLinearPanels, isa),
+                     linear_panels_workspace, format, arithmetic});
+  const Row others[] = {
+      {"q4 a16", Isa::kV3, v3::linear_panel_floats, linear_panel_floats_workspace, FormatId::kQ4G64,
+       Arithmetic::kF32},
+      {"q4 a16", Isa::kV4, v4::linear_panel_floats, linear_panel_floats_workspace, FormatId::kQ4G64,
+       Arithmetic::kF32},
+      {"q8 a16", Isa::kV4, v4::linear_panel_floats, linear_panel_floats_workspace, FormatId::kQ8G32,
+       Arithmetic::kF32},
+      {"fp16", Isa::kV4, v4::linear_fp16, linear_generic_workspace, FormatId::kFp16,
+       Arithmetic::kF32},
+      {"fp32", Isa::kV4, v4::linear_generic, linear_generic_workspace, FormatId::kFp32,
+       Arithmetic::kF32},
+      {"bf16", Isa::kV2, v2::linear_bf16, linear_bf16_workspace, FormatId::kBf16, Arithmetic::kF32},
+      {"bf16", Isa::kV3, v3::linear_bf16, linear_bf16_workspace, FormatId::kBf16, Arithmetic::kF32},
+      {"bf16", Isa::kV4, v4::linear_bf16, linear_bf16_workspace, FormatId::kBf16, Arithmetic::kF32},
+      {"bf16", Isa::kBf16, bf16::linear_bf16, linear_bf16_workspace, FormatId::kBf16,
+       Arithmetic::kBf16},
+  };
+  out.insert(out.end(), std::begin(others), std::end(others));
+  return out;
+}
 
 struct Aligned : Buffer {
   explicit Aligned(uint64_t bytes) : Buffer(bytes, "bench memory") {}
@@ -231,7 +190,7 @@ void run(int threads, std::optional<Isa> only, std::string_view kernel, bool qui
   std::memset(memory.data(), 1, memory.bytes());  // untouched pages would all be one page of zeros
   fmt::print("{}, {} threads; per cent of peaks measured beside each figure\n", cpu_model_name(),
              threads);
-  for (const Row& row : kRows) {
+  for (const Row& row : rows()) {
     if (row.isa > machine_isa().value_or(Isa::kV2) || (only && row.isa != *only)) continue;
     if (!kernel.empty() && kernel != row.name) continue;
     for (const Shape& shape : kShapes) {
@@ -282,7 +241,7 @@ int main(int argc, char** argv) {
       kernel = argv[++i];
     } else {
       fmt::print(stderr,
-                 "usage: bench_linear [--threads N] [--isa v2|v3|v4|vnni|bf16] [--kernel NAME] "
+                 "usage: bench_linear [--threads N] [--isa v2|v3|v4|vnni|bf16|amx] [--kernel NAME] "
                  "[--quick]\n");
       return 2;
     }

@@ -127,6 +127,41 @@ int bf16(int seed, int64_t n_steps) {
 }  // namespace vnni
 FLARE_TARGET_END
 
+FLARE_TARGET_BEGIN(FLARE_TARGET_AMX)
+namespace amx {
+#include "kernel/cpu/tiles.inl.h"
+// kChains products of full tiles a step, into four tiles in turn.
+template <typename Multiply>
+int products(int64_t n_steps, const Multiply& multiply) {
+  TileShapes shapes;
+  for (int tile = 0; tile < 6; ++tile) shapes.set(tile, 16, 64);
+  tile_configure(shapes);
+  for (int64_t i = 0; i < n_steps; ++i)
+    for (int turn = 0; turn < kChains / 4; ++turn) multiply();
+  alignas(64) int32_t sums[256];
+  tile_store<0>(sums, 64);
+  tile_release();
+  return sums[0];
+}
+int int8(int, int64_t n_steps) {
+  return products(n_steps, [] {
+    tile_add_bytes<0, 4, 5>();
+    tile_add_bytes<1, 4, 5>();
+    tile_add_bytes<2, 4, 5>();
+    tile_add_bytes<3, 4, 5>();
+  });
+}
+int bf16(int, int64_t n_steps) {
+  return products(n_steps, [] {
+    tile_add_pairs<0, 4, 5>();
+    tile_add_pairs<1, 4, 5>();
+    tile_add_pairs<2, 4, 5>();
+    tile_add_pairs<3, 4, 5>();
+  });
+}
+}  // namespace amx
+FLARE_TARGET_END
+
 namespace {
 
 std::atomic<int64_t> sink;
@@ -140,14 +175,17 @@ Loop loop_for(Isa isa, Arithmetic arithmetic) {
   constexpr int kBy4 = kPairsIn16Bits;
   switch (arithmetic) {
     case Arithmetic::kInt8:
+      if (isa >= Isa::kAmx) return {amx::int8, 16 * 16 * 64};
       if (isa >= Isa::kVnni) return {vnni::int8, 64};
       if (isa >= Isa::kV4) return {v4::int8, 64};
       return isa >= Isa::kV3 ? Loop{v3::int8, 32} : Loop{v2::int8, 16};
     case Arithmetic::kInt8By4:
+      if (isa >= Isa::kAmx) return {amx::int8, 16 * 16 * 64};
       if (isa >= Isa::kVnni) return {vnni::int8, 64};
       if (isa >= Isa::kV4) return {v4::int8_by_4, 64 * kBy4};
       return isa >= Isa::kV3 ? Loop{v3::int8_by_4, 32 * kBy4} : Loop{v2::int8_by_4, 16 * kBy4};
     case Arithmetic::kBf16:
+      if (isa >= Isa::kAmx) return {amx::bf16, 16 * 16 * 32};
       if (isa >= Isa::kBf16) return {vnni::bf16, 32};
       [[fallthrough]];
     case Arithmetic::kF32:

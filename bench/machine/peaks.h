@@ -33,13 +33,13 @@ class HugeMemory {
 double read_bandwidth(Team& team, Bytes memory);
 
 enum class Arithmetic {
-  // 8-bit weights by 8-bit activations into 32 bits: vpdpbusd from kVnni on, else pmaddubsw,
-  // pmaddwd and paddd for each vector of weights.
+  // 8-bit weights by 8-bit activations into 32 bits: tdpbssd at kAmx, vpdpbusd from kVnni on, else
+  // pmaddubsw, pmaddwd and paddd for each vector of weights.
   kInt8,
   // 4-bit weights by 8-bit activations: as kInt8 from kVnni on, else pmaddubsw and paddw, with one
   // pmaddwd and paddd for eight vectors (more would not fit into 16 bits).
   kInt8By4,
-  kBf16,  // vdpbf16ps at kBf16, else as kF32
+  kBf16,  // tdpbf16ps at kAmx, vdpbf16ps at kBf16, else as kF32
   kF32,   // multiply and add (FMA from v3 on)
 };
 inline constexpr int kArithmetics = 4;

@@ -3,6 +3,8 @@
 
 #include <cpuid.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -33,6 +35,14 @@ uint64_t xgetbv() {
 
 bool has(uint32_t word, std::initializer_list<int> bits) {
   return std::ranges::all_of(bits, [word](int bit) { return (word >> bit) & 1; });
+}
+
+// Whether this process may use tiles: Linux saves their 8 KiB only for those that asked.
+bool may_use_tiles(uint64_t state) {
+  constexpr uint64_t kTileState = 0x60000;  // XTILECFG and XTILEDATA saved by the system
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
+  return (state & kTileState) == kTileState &&
+         syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
 // First number of a small file; nullopt when missing.
@@ -72,7 +82,7 @@ std::vector<int> allowed_cpus() {
 }  // namespace
 
 std::string_view isa_name(Isa isa) {
-  constexpr std::string_view names[kIsaLevels] = {"v2", "v3", "v4", "vnni", "bf16"};
+  constexpr std::string_view names[kIsaLevels] = {"v2", "v3", "v4", "vnni", "bf16", "amx"};
   return names[static_cast<int>(isa)];
 }
 
@@ -82,7 +92,9 @@ std::optional<Isa> isa_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<Isa> machine_isa() {
+namespace {
+
+std::optional<Isa> find_machine_isa() {
   const Cpuid one = cpuid(1);
   // SSE3, SSSE3, CMPXCHG16B, SSE4.1, SSE4.2, POPCNT
   if (!has(one.c, {0, 9, 13, 19, 20, 23})) return std::nullopt;
@@ -95,7 +107,15 @@ std::optional<Isa> machine_isa() {
   if (!has(seven.b, {16, 17, 28, 30, 31})) return Isa::kV3;  // F, DQ, CD, BW, VL
   if (!has(seven.c, {11})) return Isa::kV4;                  // VNNI
   if (!has(cpuid(7, 1).a, {5})) return Isa::kVnni;           // BF16
-  return Isa::kBf16;
+  // AMX-BF16, AMX-TILE, AMX-INT8
+  return has(seven.d, {22, 24, 25}) && may_use_tiles(state) ? Isa::kAmx : Isa::kBf16;
+}
+
+}  // namespace
+
+std::optional<Isa> machine_isa() {
+  static const std::optional<Isa> isa = find_machine_isa();
+  return isa;
 }
 
 Isa choose_isa(std::string_view wanted) {
@@ -104,7 +124,7 @@ Isa choose_isa(std::string_view wanted) {
     throw Error(Code::kWrongMachine, "this CPU lacks x86-64-v2 (SSE4.2, POPCNT), which is needed");
   if (wanted.empty()) return *machine;
   const std::optional<Isa> isa = isa_from_name(wanted);
-  if (!isa) throw Error(Code::kUsage, "--isa {}: v2, v3, v4, vnni or bf16 expected", quote(wanted));
+  if (!isa) throw Error(Code::kUsage, "--isa {}: v2, v3, v4, vnni, bf16 or amx expected", quote(wanted));
   if (*isa > *machine)
     throw Error(Code::kWrongMachine, "--isa {}: this CPU goes up to {}", wanted,
                 isa_name(*machine));

@@ -18,14 +18,16 @@ enum class Isa : uint8_t {
   kV4,    // AVX-512 F, BW, DQ, VL, CD
   kVnni,  // and AVX512-VNNI
   kBf16,  // and AVX512-BF16
+  kAmx,   // and AMX-INT8, AMX-BF16
 };
-inline constexpr int kIsaLevels = 5;
+inline constexpr int kIsaLevels = 6;
 
-// "v2", "v3", "v4", "vnni", "bf16": the values of --isa.
+// "v2", "v3", "v4", "vnni", "bf16", "amx": the values of --isa.
 std::string_view isa_name(Isa isa);
 std::optional<Isa> isa_from_name(std::string_view name);
 
-// Highest level of this CPU and operating system (CPUID and XGETBV). nullopt below x86-64-v2.
+// Highest level of this CPU and operating system (CPUID and XGETBV). nullopt below x86-64-v2. The
+// first call asks Linux for the process's use of tile registers, which it gives only then.
 std::optional<Isa> machine_isa();
 // machine_isa() lowered to `wanted`. Errors: kWrongMachine if wanted is above the machine, or the
 // machine is below x86-64-v2; kUsage for an unknown name. Empty means the machine's own level.

@@ -46,6 +46,7 @@ TEST(Cpu, LevelAgreesWithTheFlagsOfProcCpuinfo) {
     if (all({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"})) {
       expected = Isa::kV4;
       if (all({"avx512_vnni"})) expected = all({"avx512_bf16"}) ? Isa::kBf16 : Isa::kVnni;
+      if (expected == Isa::kBf16 && all({"amx_tile", "amx_int8", "amx_bf16"})) expected = Isa::kAmx;
     }
   }
   EXPECT_EQ(machine_isa(), expected);

@@ -10,7 +10,7 @@ namespace {
 
 using graph::Op;
 
-// Columns: v2, v3, v4, vnni, bf16.
+// Columns: v2, v3, v4, vnni, bf16, amx.
 constexpr KernelInfo kTable[] = {
     {KernelId::kEmbed, "embed", Op::kEmbed, nullptr, {v2::embed}},
     {KernelId::kLinearGeneric,
@@ -32,7 +32,8 @@ constexpr KernelInfo kTable[] = {
      "linear_panels",
      Op::kLinear,
      linear_panels_workspace,
-     {v2::linear_panels, v3::linear_panels, v4::linear_panels, vnni::linear_panels}},
+     {v2::linear_panels, v3::linear_panels, v4::linear_panels, vnni::linear_panels, nullptr,
+      amx::linear_panels}},
     {KernelId::kLinearPanelFloats,
      "linear_panel_floats",
      Op::kLinear,

@@ -56,6 +56,10 @@ namespace vnni {
 void linear_panels(const LaunchArgs& args, Member& member);
 }  // namespace vnni
 
+namespace amx {
+void linear_panels(const LaunchArgs& args, Member& member);
+}  // namespace amx
+
 namespace bf16 {
 void linear_bf16(const LaunchArgs& args, Member& member);
 }  // namespace bf16

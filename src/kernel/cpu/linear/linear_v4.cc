@@ -28,6 +28,8 @@ namespace ends {
 #include "kernel/cpu/linear/panel_formats.inl.h"
 #include "kernel/cpu/linear/panel_dots_maddubs.inl.h"
 #include "kernel/cpu/linear/panels.inl.h"
+#include "kernel/cpu/linear/panel_slices.inl.h"
+#include "kernel/cpu/linear/panel_tiles.inl.h"
 #include "kernel/cpu/linear/panel_floats.inl.h"
 // clang-format on
 

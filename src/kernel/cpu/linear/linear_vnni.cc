@@ -26,6 +26,8 @@ namespace ends {
 #include "kernel/cpu/linear/panel_formats.inl.h"
 #include "kernel/cpu/linear/panel_dots_vnni.inl.h"
 #include "kernel/cpu/linear/panels.inl.h"
+#include "kernel/cpu/linear/panel_slices.inl.h"
+#include "kernel/cpu/linear/panel_tiles.inl.h"
 // clang-format on
 
 }  // namespace

@@ -181,7 +181,7 @@ inline void float_item(const PanelProblem& p, const PanelPair* pairs, int64_t n,
 }
 
 inline void run_float_rows(const PanelProblem& p, const PanelScratch& scratch, Member& member) {
-  const TileItems items(p, member.count());
+  const TileItems items(p, member.count(), 1);
   for (int64_t item = member.take(); item < items.count; item = member.take()) {
     PanelPair pairs[kPairsAtOnce];
     const Range range = items.pairs(item);

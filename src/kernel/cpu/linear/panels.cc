@@ -9,7 +9,7 @@ namespace flare::kernel {
 namespace linear {
 namespace {
 
-constexpr int64_t kMostBlockRows = 8;  // of x, in any level's kernel
+constexpr int64_t kMostBlockRows = 16;  // of x, in any level's kernel
 constexpr int64_t kBlockCols = 128;    // rows of panels are padded to multiples of this
 // Rows a power of two apart would throw each other out of L1.
 constexpr int64_t kStridePadding = 64;
@@ -41,6 +41,10 @@ Quantised carve_quantised(Carver& carver, int64_t rows, int64_t k, int width) {
   q.scales = carver.take<float>(rows * q.groups);
   q.neg_sums = carver.take<int32_t>(rows * q.groups);
   q.neg_scaled = carver.take<float>(rows * q.groups);
+  if (rows <= kStreamRows) return q;
+  q.columns_stride = align_up(rows, kMostBlockRows);
+  q.scale_columns = carver.take<float>(q.groups * q.columns_stride);
+  q.neg_scaled_columns = carver.take<float>(q.groups * q.columns_stride);
   return q;
 }
 
@@ -73,10 +77,10 @@ PanelScratch carve_scratch(Carver& carver, const PanelProblem& p) {
   for (int w = 0; w < kWidths; ++w)
     if (p.is_wanted[w]) s.own[w] = carve_quantised(carver, own_rows, k, w);
   if (p.problem.n_rows <= kStreamRows) return s;
-  s.slice = carver.take<std::byte>(2 * kPanelRows * kSliceCols);
-  s.slice_scales = carver.take<float>(2 * kPanelRows * kSliceCols / 16);
-  s.slice_lows = carver.take<float>(2 * kPanelRows * kSliceCols / 16);
-  s.slice_starts = carver.take<int32_t>(2 * kPanelRows * kSliceCols / 16);
+  s.slice = carver.take<std::byte>(2 * kPairsInL1 * kPanelRows * kSliceCols);
+  s.slice_scales = carver.take<float>(2 * kPairsInL1 * kPanelRows * kSliceCols / 16);
+  s.slice_lows = carver.take<float>(2 * kPairsInL1 * kPanelRows * kSliceCols / 16);
+  s.slice_starts = carver.take<int32_t>(2 * kPairsInL1 * kPanelRows * kSliceCols / 16);
   s.totals = carver.take<float>(totals_rows(p) * 2 * kPanelRows);
   s.waste = carver.take<float>(kMostBlockRows * 2 * kPanelRows);
   return s;

@@ -23,6 +23,8 @@ inline constexpr int64_t kFloatSliceCols = 256;
 // Rows of x and pairs of panels whose slices and totals stay in L2 together.
 inline constexpr int64_t kRowsAtOnce = 264;
 inline constexpr int64_t kPairsAtOnce = 4;
+// Of these, at level amx, whose slices stay in L1 for a block of rows (codes of 8 KiB a panel).
+inline constexpr int kPairsInL1 = 2;
 // Rows up to which panels are streamed, eight rows at a time while a panel is in the caches. Level
 // vnni at 16 / 24 / 32 rows of q4_g64: 63 to 78 % of int8 so, 51 to 66 % by slices; q8_g32 60 to 68
 // against 42 to 58; v3 is the same either way.
@@ -40,6 +42,10 @@ struct Quantised {
   int32_t* neg_sums = nullptr;  // [T][groups] −Σ codes · 2^sum_bits
   int sum_bits = 0;             // kSumBits of the width
   float* neg_scaled = nullptr;  // [T][groups] −scale·Σ codes
+  // Of many rows, and filled at level amx alone: the transposes of scales and neg_scaled.
+  int64_t columns_stride = 0;           // T in whole blocks of rows
+  float* scale_columns = nullptr;       // [groups][columns_stride]
+  float* neg_scaled_columns = nullptr;  // [groups][columns_stride]
 };
 
 // The group widths of panel formats, in the order of PanelProblem::shared.
@@ -105,8 +111,8 @@ class Shares {
 struct PanelScratch {
   float* row = nullptr;             // x̂ of one row, K floats and padding
   Quantised own[kWidths];           // for launches of at most kOwnElements
-  std::byte* slice = nullptr;       // two panels of kSliceCols columns, a byte a code
-  float* slice_scales = nullptr;    // [2][kSliceCols / 16][16]
+  std::byte* slice = nullptr;       // 2·kPairsInL1 panels of kSliceCols columns, a byte a code
+  float* slice_scales = nullptr;    // [2·kPairsInL1][kSliceCols / 16][16]
   float* slice_lows = nullptr;      // the same
   int32_t* slice_starts = nullptr;  // the same: what groups of signed codes begin with
   float* values = nullptr;          // [2][kFloatSliceCols][16]

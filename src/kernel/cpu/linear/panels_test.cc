@@ -57,7 +57,7 @@ int64_t block_of(FormatId id) {
 
 std::vector<Isa> all_levels() {
   std::vector<Isa> out;
-  for (Isa isa : {Isa::kV2, Isa::kV3, Isa::kV4, Isa::kVnni})
+  for (Isa isa : {Isa::kV2, Isa::kV3, Isa::kV4, Isa::kVnni, Isa::kAmx})
     if (isa <= machine_isa().value_or(Isa::kV2)) out.push_back(isa);
   return out;
 }

@@ -66,6 +66,7 @@ inline I lookup(const uint8_t* table, I index) {
 inline I isign8(I a, I b) {
   return _mm512_mask_sub_epi8(a, _mm512_movepi8_mask(b), _mm512_setzero_si512(), a);
 }
+inline I isub8(I a, I b) { return _mm512_sub_epi8(a, b); }
 inline I iabs8(I a) { return _mm512_abs_epi8(a); }
 inline I inegative8(I a) { return _mm512_movm_epi8(_mm512_movepi8_mask(a)); }
 inline I isplat16(int16_t v) { return _mm512_set1_epi16(v); }

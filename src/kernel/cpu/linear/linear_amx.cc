@@ -1,0 +1,40 @@
+// linear at level amx: tiles of int8 for many rows, vpdpbusd for few.
+#include <immintrin.h>
+
+#include "base/isa_region.h"
+#include "kernel/cpu/linear/linear.h"
+#include "kernel/cpu/linear/panels.h"
+#include "kernel/cpu/linear/problem.h"
+
+FLARE_TARGET_BEGIN(FLARE_TARGET_AMX)
+namespace flare::kernel::amx {
+namespace {
+
+using namespace linear;
+
+// Each body uses the words of those before it. The ends have vectors of their own.
+// clang-format off
+namespace ends {
+#define FLARE_LANES 16
+#include "kernel/cpu/vec.inl.h"
+#include "kernel/cpu/norm.inl.h"
+#include "kernel/cpu/linear/linear_prologue.inl.h"
+#include "kernel/cpu/linear/linear_epilogue.inl.h"
+#undef FLARE_LANES
+}  // namespace ends
+#include "kernel/cpu/linear/simd_v4.inl.h"
+#include "kernel/cpu/linear/panel_formats.inl.h"
+#include "kernel/cpu/linear/panel_dots_vnni.inl.h"
+#include "kernel/cpu/linear/panels.inl.h"
+#include "kernel/cpu/linear/panel_slices.inl.h"
+#include "kernel/cpu/tiles.inl.h"
+#include "kernel/cpu/linear/panel_tiles_amx.inl.h"
+// clang-format on
+
+}  // namespace
+void linear_panels(const LaunchArgs& args, Member& member) {
+  run_panels(panel_problem(args, /*is_int8=*/true), member);
+}
+
+}  // namespace flare::kernel::amx
+FLARE_TARGET_END
