@@ -70,13 +70,14 @@ std::vector<Case> cases() {
   return out;
 }
 double tolerance(const Case& c, Isa isa) {
-  const bool rounds = isa == Isa::kBf16 && c.dtype != DType::kF32;
+  const bool rounds = isa >= Isa::kBf16 && c.dtype != DType::kF32;
   return (rounds ? kBf16Tolerance : kTolerance) + c.cap * kCapTolerance;
 }
 // The vector levels, and that with bf16 products where the machine has it.
 std::vector<Isa> levels() {
   std::vector<Isa> out = testing::levels();
-  if (machine_isa().value_or(Isa::kV2) >= Isa::kBf16) out.push_back(Isa::kBf16);
+  for (const Isa isa : {Isa::kBf16, Isa::kAmx})
+    if (isa <= machine_isa().value_or(Isa::kV2)) out.push_back(isa);
   return out;
 }
 

@@ -61,7 +61,7 @@ constexpr KernelInfo kTable[] = {
      "attention",
      Op::kAttention,
      attention_workspace_bytes,
-     {v2::attention, v3::attention, v4::attention, nullptr, bf16::attention}},
+     {v2::attention, v3::attention, v4::attention, nullptr, bf16::attention, amx::attention}},
     {KernelId::kConvCausal,
      "conv_causal",
      Op::kConvCausal,

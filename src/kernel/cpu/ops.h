@@ -75,6 +75,10 @@ namespace bf16 {
 void attention(const LaunchArgs& args, Member& member);
 }  // namespace bf16
 
+namespace amx {
+void attention(const LaunchArgs& args, Member& member);
+}  // namespace amx
+
 uint64_t attention_input_workspace_bytes(const LaunchArgs& at_capacity, int n_members);
 uint64_t attention_workspace_bytes(const LaunchArgs& at_capacity, int n_members);
 uint64_t gated_delta_workspace_bytes(const LaunchArgs& at_capacity, int n_members);

@@ -28,20 +28,43 @@ namespace flare::kernel::bf16 {
 #include "kernel/cpu/vec.inl.h"
 #include "kernel/cpu/attention/exp2.inl.h"
 #include "kernel/cpu/attention/words_bf16.inl.h"
+#include "kernel/cpu/attention/operand.inl.h"
+#include "kernel/cpu/attention/multiply.inl.h"
 #include "kernel/cpu/attention/attention.inl.h"
+#include "kernel/cpu/attention/attention_bf16.inl.h"
+// clang-format on
+#undef FLARE_LANES
+
+void attention(const LaunchArgs& args, Member& member) { attend_words(args, member); }
+
+}  // namespace flare::kernel::bf16
+FLARE_TARGET_END
+
+FLARE_TARGET_BEGIN(FLARE_TARGET_AMX)
+namespace flare::kernel::amx {
+#define FLARE_LANES 16
+// Each body uses the words of those before it.
+// clang-format off
+#include "kernel/cpu/vec.inl.h"
+#include "kernel/cpu/tiles.inl.h"
+#include "kernel/cpu/attention/exp2.inl.h"
+#include "kernel/cpu/attention/words_bf16.inl.h"
+#include "kernel/cpu/attention/operand.inl.h"
+#include "kernel/cpu/attention/multiply_amx.inl.h"
+#include "kernel/cpu/attention/attention.inl.h"
+#include "kernel/cpu/attention/attention_bf16.inl.h"
 // clang-format on
 #undef FLARE_LANES
 
 void attention(const LaunchArgs& args, Member& member) {
-  const graph::DType k = args.operands[1].dtype;
-  const graph::DType v = args.operands[2].dtype;
-  if (k == graph::DType::kF32 || v == graph::DType::kF32) return v4::attention(args, member);
-  if (k == graph::DType::kBf16)
-    return v == graph::DType::kBf16 ? attend<PageBf16, PageBf16>(args, member)
-                                    : attend<PageBf16, PageF8>(args, member);
-  return v == graph::DType::kBf16 ? attend<PageF8, PageBf16>(args, member)
-                                  : attend<PageF8, PageF8>(args, member);
+  // Tiles take subnormal numbers for zero; so do the chains of few rows.
+  const unsigned control = _mm_getcsr();
+  _mm_setcsr(control | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
+  configure_tiles();
+  attend_words(args, member);
+  tile_release();
+  _mm_setcsr(control);
 }
 
-}  // namespace flare::kernel::bf16
+}  // namespace flare::kernel::amx
 FLARE_TARGET_END

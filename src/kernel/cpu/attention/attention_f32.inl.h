@@ -4,6 +4,8 @@
 // clang-format off
 #include "kernel/cpu/attention/exp2.inl.h"
 #include "kernel/cpu/attention/words_f32.inl.h"
+#include "kernel/cpu/attention/operand.inl.h"
+#include "kernel/cpu/attention/multiply.inl.h"
 #include "kernel/cpu/attention/attention.inl.h"
 // clang-format on
 

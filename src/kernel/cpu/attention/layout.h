@@ -16,7 +16,9 @@ inline constexpr int64_t kBlockTokens = 128;
 inline constexpr int64_t kTargetRows = 64;
 inline constexpr int64_t kMaxBlockRows = 64;
 // Rows of a buffer are padded to this, so that a tile may take more rows than there are.
-inline constexpr int64_t kRowPadding = 8;
+inline constexpr int64_t kRowPadding = 16;
+// A token costs as much to read as the arithmetic of this many rows with it.
+inline constexpr int64_t kRowsOfReading = 8;
 // Columns of sums are padded to this: two vectors of the widest level.
 inline constexpr int64_t kColumnPadding = 32;
 // A row at position p is summed in chunks of max(512, ⌈p+1⌉₂ / 16) tokens, folded in ascending
@@ -83,8 +85,8 @@ struct Block {
   int64_t end_chunk = 0;
   int64_t first_token = 0;  // that the first row sees
   int64_t end_token = 0;
-  // About the time of one unit: reading a token costs as much as some rows' arithmetic.
-  int64_t cost() const { return (end_token - first_token) * (kRowPadding + n_rows); }
+  // About the time of one unit.
+  int64_t cost() const { return (end_token - first_token) * (kRowsOfReading + n_rows); }
 };
 
 inline Block block_at(const StepInputs& step, const Shape& shape, int64_t sequence, int64_t index) {

@@ -1,13 +1,4 @@
-// Sums of products of rows with the words of a block: queries with keys, weights with values.
-
-// A block as a sum wants it: step i of span s stands at words + i·stride + s·S::kSpanBytes.
-struct Operand {
-  const std::byte* words;
-  int64_t stride;
-  int64_t steps;
-  const std::byte* last;  // of the last step, which S::kLastApart may have copied apart
-  int64_t ahead;          // bytes from here to the block that comes next; 0: none
-};
+// Sums of products of rows with the words of a block, in vector registers. Needs operand.inl.h.
 
 // out[r] = keep[r]·out[r] + Σ_i x[r]·words_i for R rows and the spans [span, span+L); without keep:
 // out[r] = Σ_i.
@@ -59,25 +50,12 @@ inline void multiply_tile(const X* x, int64_t x_stride, const Operand& b, int64_
     }
 }
 
-// Rows of x with where their sums go.
-struct Rows {
-  const X* x;
-  int64_t x_stride;
-  int64_t count;
-  float* out;
-  int64_t out_stride;
-  const float* keep;
-};
-
 template <class S, int R, int L, bool kKeep>
 inline void multiply_spans(const Rows& rows, int64_t first, const Operand& b, int64_t span) {
   multiply_tile<S, R, L, kKeep>(rows.x + first * rows.x_stride, rows.x_stride, b, span,
                                 rows.out + first * rows.out_stride, rows.out_stride,
                                 kKeep ? rows.keep + first : nullptr);
 }
-
-// Few rows: the words are read once, or twice where registers are few.
-inline constexpr int64_t kDirectRows = kLanes == 16 ? 8 : 4;
 
 template <class S, int R, int L, bool kKeep>
 inline void multiply_few(const Rows& rows, const Operand& b, int64_t spans) {
@@ -96,23 +74,6 @@ inline void multiply_many(const Rows& rows, const Operand& block, int64_t span) 
   for (; r + 4 <= rows.count; r += 4, b.ahead = 0) multiply_spans<S, 4, L, kKeep>(rows, r, b, span);
   for (; r + 2 <= rows.count; r += 2, b.ahead = 0) multiply_spans<S, 2, L, kKeep>(rows, r, b, span);
   if (r < rows.count) multiply_spans<S, 1, L, kKeep>(rows, r, b, span);
-}
-
-// The block in words that are cheap to read.
-template <class S>
-inline Operand widened(const Operand& b, int64_t spans, std::byte* tile) {
-  using Tile = typename S::Tile;
-  constexpr int64_t kSteps = S::kStep / Tile::kStep;
-  const int64_t stride = spans * Tile::kSpanBytes;
-  for (int64_t i = 0; i < b.steps; ++i) {
-    const std::byte* p = S::kLastApart && i + 1 == b.steps ? b.last : b.words + i * b.stride;
-    for (int64_t s = 0; s < spans; ++s) {
-      if (b.ahead != 0)
-        _mm_prefetch(reinterpret_cast<const char*>(p) + b.ahead + s * S::kSpanBytes, _MM_HINT_T1);
-      S::widen(p + s * S::kSpanBytes, tile + i * kSteps * stride + s * Tile::kSpanBytes, stride);
-    }
-  }
-  return {tile, stride, b.steps * kSteps, tile + (b.steps * kSteps - 1) * stride, 0};
 }
 
 // Up to kRowPadding − 1 rows more than there are may be read and written.
