@@ -76,6 +76,8 @@ std::vector<Row> rows() {
       {"bf16", Isa::kV4, v4::linear_bf16, linear_bf16_workspace, FormatId::kBf16, Arithmetic::kF32},
       {"bf16", Isa::kBf16, bf16::linear_bf16, linear_bf16_workspace, FormatId::kBf16,
        Arithmetic::kBf16},
+      {"bf16", Isa::kAmx, amx::linear_bf16, linear_bf16_workspace, FormatId::kBf16,
+       Arithmetic::kBf16},
   };
   out.insert(out.end(), std::begin(others), std::end(others));
   return out;

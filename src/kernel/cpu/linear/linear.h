@@ -7,8 +7,11 @@
 //                               partial sum per vector lane, added pairwise at the chunk's end;
 //                               chunks added ascending
 //   bf16 (level bf16)           the same with chunks of kBf16Chunk and x rounded to bf16
+//   bf16 (level amx)            x rounded to bf16; 32 columns at a time, those of even index and
+//                               those of odd each by fused additions from zero, the two added,
+//                               then added to the sum
 //   panel_floats                two binary32 sums, of even and odd columns, ascending, added last
-//   panels                      int32 sum of a group, times scale(x)·scale(w), groups ascending
+//   panels (all levels alike)   int32 sum of a group, times scale(x)·scale(w), groups ascending
 #pragma once
 
 #include "kernel/linear.h"
@@ -57,6 +60,7 @@ void linear_panels(const LaunchArgs& args, Member& member);
 }  // namespace vnni
 
 namespace amx {
+void linear_bf16(const LaunchArgs& args, Member& member);
 void linear_panels(const LaunchArgs& args, Member& member);
 }  // namespace amx
 

@@ -1,4 +1,4 @@
-// linear at level bf16: vdpbf16ps for bf16 weights.
+// linear over bf16 weights at levels bf16, by vdpbf16ps, and amx, by tdpbf16ps.
 #include <immintrin.h>
 
 #include "base/isa_region.h"
@@ -24,6 +24,7 @@ namespace ends {
 #include "kernel/cpu/linear/simd_v4.inl.h"
 #include "kernel/cpu/linear/pin.inl.h"
 #include "kernel/cpu/linear/linear_float.inl.h"
+#include "kernel/cpu/linear/bf16_words.inl.h"
 // clang-format on
 
 // bf16 x, bf16 W: vdpbf16ps adds two products to each binary32 lane.
@@ -39,14 +40,6 @@ struct Bf16Pairs {
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(x), reinterpret_cast<__m512bh>(w));
   }
 };
-
-// bf16 words of n <= 32 floats, and zeros up to 32.
-inline void round_words(const float* from, int64_t n, uint16_t* words) {
-  const uint32_t mask = n == 32 ? ~0u : (1u << n) - 1;
-  const F low = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), from);
-  const F high = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), from + 16);
-  _mm512_storeu_si512(words, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
-}
 
 // This member's share of x̂ as bf16 words, `stride` words a row: blocks of 32 columns, or whole
 // rows where something stands before the product.
@@ -91,4 +84,32 @@ inline void run_pairs(const Problem& p, Member& member) {
 void linear_bf16(const LaunchArgs& args, Member& member) { run_pairs(problem_of(args), member); }
 
 }  // namespace flare::kernel::bf16
+FLARE_TARGET_END
+
+FLARE_TARGET_BEGIN(FLARE_TARGET_AMX)
+namespace flare::kernel::amx {
+namespace {
+
+using namespace linear;
+
+// clang-format off
+namespace ends {
+#define FLARE_LANES 16
+#include "kernel/cpu/vec.inl.h"
+#include "kernel/cpu/norm.inl.h"
+#include "kernel/cpu/linear/linear_prologue.inl.h"
+#include "kernel/cpu/linear/linear_epilogue.inl.h"
+#undef FLARE_LANES
+}  // namespace ends
+#include "kernel/cpu/tiles.inl.h"
+#include "kernel/cpu/linear/simd_v4.inl.h"
+#include "kernel/cpu/linear/bf16_words.inl.h"
+#include "kernel/cpu/linear/bf16_tiles.inl.h"
+// clang-format on
+
+}  // namespace
+
+void linear_bf16(const LaunchArgs& args, Member& member) { run_tiles(problem_of(args), member); }
+
+}  // namespace flare::kernel::amx
 FLARE_TARGET_END

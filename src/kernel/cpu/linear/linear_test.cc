@@ -53,6 +53,7 @@ std::vector<Kernel> kernels() {
       {"fp16 v3", Isa::kV3, v3::linear_fp16, generic, {kFp16}, kept},
       {"fp16 v4", Isa::kV4, v4::linear_fp16, generic, {kFp16}, kept},
       {"bf16 bf16", Isa::kBf16, bf16::linear_bf16, bf16, {kBf16}, Activations::kRounded},
+      {"bf16 amx", Isa::kAmx, amx::linear_bf16, bf16, {kBf16}, Activations::kRounded},
   };
   std::vector<Kernel> out;
   for (const Kernel& kernel : all)
