@@ -124,7 +124,8 @@ Isa choose_isa(std::string_view wanted) {
     throw Error(Code::kWrongMachine, "this CPU lacks x86-64-v2 (SSE4.2, POPCNT), which is needed");
   if (wanted.empty()) return *machine;
   const std::optional<Isa> isa = isa_from_name(wanted);
-  if (!isa) throw Error(Code::kUsage, "--isa {}: v2, v3, v4, vnni, bf16 or amx expected", quote(wanted));
+  if (!isa)
+    throw Error(Code::kUsage, "--isa {}: v2, v3, v4, vnni, bf16 or amx expected", quote(wanted));
   if (*isa > *machine)
     throw Error(Code::kWrongMachine, "--isa {}: this CPU goes up to {}", wanted,
                 isa_name(*machine));

@@ -233,6 +233,7 @@ std::string refusal(scmp_filter_ctx filter) {
 [[noreturn]] void run_helper(int control) {
   // The server decides when it ends; its socket is closed then.
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) ::signal(number, SIG_IGN);
+  machine_isa();  // asks the system, which workers may not
   const scmp_filter_ctx filter = make_filter();
   const std::string reason = refusal(filter).substr(0, kMaxMessageBytes);
   const uint64_t n_bytes = reason.size();

@@ -1,5 +1,5 @@
-// The body of attention, included once per level after its words and multiplication: scores, online softmax and
-// weighted values of one item (layout.h) at a time. Logits are kept in units of log2 e.
+// The body of attention, included once per level after its words and multiplication: scores, online
+// softmax and weighted values of one item (layout.h) at a time. Logits are kept in units of log2 e.
 
 inline constexpr float kLog2E = 0x1.715476p0f;
 inline constexpr int64_t kBlock = attention::kBlockTokens;

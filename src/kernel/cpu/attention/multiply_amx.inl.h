@@ -6,8 +6,16 @@
 inline constexpr int64_t kTilePairs = 16;  // steps of a product of tiles
 inline constexpr int64_t kTileHeight = 16;
 // Tiles: two blocks of rows, two vectors of words, and their four sums.
-enum : int { kRowsTile, kRowsTile2, kWordsTile, kWordsTile2, kSumsTile, kSumsTile2, kSumsTile3,
-             kSumsTile4 };
+enum : int {
+  kRowsTile,
+  kRowsTile2,
+  kWordsTile,
+  kWordsTile2,
+  kSumsTile,
+  kSumsTile2,
+  kSumsTile3,
+  kSumsTile4
+};
 
 inline void configure_tiles() {
   TileShapes shapes;

@@ -2,11 +2,9 @@
 // and up to 16 rows of x the second, whose words are put in the order of tiles before. Needs
 // tiles.inl.h, simd_v4.inl.h, bf16_words.inl.h and the ends before it.
 
-constexpr int64_t kTileSide = 16;      // rows of W, and of x
-constexpr int64_t kTileCols = 32;      // of both
-constexpr int64_t kTileBytes = 1024;   // of 16 rows of W
-// Two blocks of rows of W, two of x, and their sums. The last block of x may be lower than others:
-// by then it stands alone, in the tiles of the second.
+constexpr int64_t kTileSide = 16;  // rows of W, and of x
+constexpr int64_t kTileCols = 32;  // of both
+// Two blocks of rows of W, two of x, and their sums. The last block of x may be lower than others.
 enum : int { kWTile, kWTile2, kXTile, kXTile2, kSumsTile, kSumsTile2, kSumsTile3, kSumsTile4 };
 
 // x̂ as words: blocks of 16 rows, of each block [steps of 32 columns][16 pairs][rows of the block].
@@ -135,9 +133,9 @@ inline void finish_tile(const Problem& p, int64_t t, int64_t width, int64_t outp
       y[r * p.y_stride + n] = bias == nullptr ? sums[n * width + r] : sums[n * width + r] + bias[n];
 }
 
-// One or two blocks of rows of W by one or two of x, of the widths the tiles have. kAhead: what
-// follows the rows in memory is asked for.
-template <bool kTwoW, bool kTwoX, bool kAhead>
+// One or two blocks of rows of W by one or two of x, of the widths the tiles have. Nothing is asked
+// for ahead: what the machine fetches by itself is faster (bench/README.md).
+template <bool kTwoW, bool kTwoX>
 inline void multiply_blocks(const Problem& p, const WRows* w, const XTiles& x, int64_t block,
                             int64_t output) {
   tile_zero<kSumsTile>();
@@ -147,7 +145,6 @@ inline void multiply_blocks(const Problem& p, const WRows* w, const XTiles& x, i
   const int64_t width = x.height(block), width2 = kTwoX ? x.height(block + 1) : 0;
   const uint32_t* words = x.block(block);
   const uint32_t* words2 = kTwoX ? x.block(block + 1) : nullptr;
-  const auto* ahead = reinterpret_cast<const char*>(w[kTwoW ? 1 : 0].words + kTileSide * p.k);
   for (int64_t step = 0; step < x.steps; ++step) {
     w[0].load_tile<kWTile>(step);
     tile_load<kXTile>(words, 4 * width);
@@ -163,9 +160,6 @@ inline void multiply_blocks(const Problem& p, const WRows* w, const XTiles& x, i
       words2 += kTileSide * width2;
     }
     words += kTileSide * width;
-    if constexpr (kAhead)
-      for (int64_t i = 0; i < (kTwoW ? 2 : 1) * kTileBytes; i += 64)
-        _mm_prefetch(ahead + (kTwoW ? 2 : 1) * kTileBytes * step + i, _MM_HINT_T1);
   }
   alignas(64) float sums[kTileSide * kTileSide];
   const int64_t t = block * kTileSide;
@@ -185,7 +179,7 @@ inline void multiply_blocks(const Problem& p, const WRows* w, const XTiles& x, i
   }
 }
 
-template <bool kTwoX, bool kAhead>
+template <bool kTwoX>
 inline void multiply_rows(const Problem& p, Range outputs, const XTiles& x, int64_t block) {
   Pieces pieces(p, outputs, 2 * kTileSide);
   Piece piece;
@@ -195,9 +189,9 @@ inline void multiply_rows(const Problem& p, Range outputs, const XTiles& x, int6
     const int64_t first = piece.rows < kTileSide ? piece.rows : kTileSide;
     const WRows w[2] = {{words, p.k, first}, {words + kTileSide * p.k, p.k, piece.rows - first}};
     if (w[1].rows > 0)
-      multiply_blocks<true, kTwoX, kAhead>(p, w, x, block, piece.output);
+      multiply_blocks<true, kTwoX>(p, w, x, block, piece.output);
     else
-      multiply_blocks<false, kTwoX, kAhead>(p, w, x, block, piece.output);
+      multiply_blocks<false, kTwoX>(p, w, x, block, piece.output);
   }
 }
 
@@ -206,7 +200,7 @@ inline void multiply_words(const Problem& p, Range outputs, const XTiles& x) {
   const int64_t n_blocks = (p.n_rows + kTileSide - 1) / kTileSide;
   if (n_blocks == 1) {
     shape_tiles(x.height(0), kTileSide);
-    return multiply_rows<false, true>(p, outputs, x, 0);
+    return multiply_rows<false>(p, outputs, x, 0);
   }
   // Outputs in runs whose weights stay in L2 while all rows of x pass.
   constexpr int64_t kRunBytes = 512 << 10;
@@ -215,13 +209,13 @@ inline void multiply_words(const Problem& p, Range outputs, const XTiles& x) {
     const Range some = {at, outputs.end - at < run ? outputs.end : at + run};
     int64_t block = 0;
     shape_tiles(kTileSide, kTileSide);
-    for (; (block + 2) * kTileSide <= p.n_rows; block += 2) multiply_rows<true, false>(p, some, x, block);
+    for (; (block + 2) * kTileSide <= p.n_rows; block += 2) multiply_rows<true>(p, some, x, block);
     if (n_blocks - block == 2) {
       shape_tiles(kTileSide, x.height(block + 1));
-      multiply_rows<true, false>(p, some, x, block);
+      multiply_rows<true>(p, some, x, block);
     } else if (n_blocks - block == 1) {
       shape_tiles(x.height(block), kTileSide);
-      multiply_rows<false, false>(p, some, x, block);
+      multiply_rows<false>(p, some, x, block);
     }
   }
 }
@@ -231,8 +225,7 @@ inline void run_tiles(const Problem& p, Member& member) {
   const XTiles x(p, p.workspace);
   put_rows(p, room, x, member);
   member.barrier();
-  ends::for_outputs(p, room, member, [&](const Problem& to, Range outputs) {
-    multiply_words(to, outputs, x);
-  });
+  ends::for_outputs(p, room, member,
+                    [&](const Problem& to, Range outputs) { multiply_words(to, outputs, x); });
   tile_release();
 }

@@ -139,8 +139,8 @@ inline void tile_item(const PanelProblem& p, Range pairs, const Quantised* x, Ra
       const PanelPair pair = tile_pair_at(p, i);
       float* totals = scratch.totals + (i - pairs.begin) * (rows.end - rows.begin) * kTotals;
       const PanelRef &a = pair.panels[0], &b = pair.panels[pair.count - 1];
-      SliceAhead ahead = slice_behind(p, pairs, i, 1, col,
-                                      (rows.end - rows.begin + kTileRows8 - 1) / kTileRows8);
+      SliceAhead ahead =
+          slice_behind(p, pairs, i, 1, col, (rows.end - rows.begin + kTileRows8 - 1) / kTileRows8);
       const auto multiply = [&](const PanelRef& left, const PanelRef& right, Kept kept) {
         const PanelRef two[2] = {left, right};
         const Quantised& q = x[width_index(left.segment->shape.group_cols)];

@@ -92,9 +92,8 @@ inline void multiply_panel(const Slice& slice, const Quantised& q, int64_t t, co
     if (g + 2 < n_groups) multiply(Constant<0>{});
     add_dots(dots[1]);
   }
-  unrolled<0, kBlockHeight>([&](auto r) FLARE_ALWAYS_INLINE {
-    store(totals + r.value * kTotals, sums[r.value]);
-  });
+  unrolled<0, kBlockHeight>(
+      [&](auto r) FLARE_ALWAYS_INLINE { store(totals + r.value * kTotals, sums[r.value]); });
 }
 
 // A slice of one panel, ready to be multiplied.
@@ -179,7 +178,8 @@ inline void tile_item(const PanelProblem& p, Range pairs, const Quantised* x, Ra
       const Range some = {i, pairs.end - i < kPairsInL1 ? pairs.end : i + kPairsInL1};
       SliceAhead aheads[kPairsInL1];
       for (int64_t j = some.begin; j < some.end; ++j)
-        aheads[j - i] = slice_behind(p, pairs, j, some.end - some.begin, col, height / kBlockHeight);
+        aheads[j - i] =
+            slice_behind(p, pairs, j, some.end - some.begin, col, height / kBlockHeight);
       multiply_pairs(p, some, step, x, rows, scratch,
                      scratch.totals + (i - pairs.begin) * height * kTotals, height * kTotals,
                      aheads, tiles);
@@ -200,7 +200,8 @@ inline void transpose_scales(const PanelProblem& p, const Quantised* x, Range ro
       const auto some = static_cast<__mmask16>((1u << n) - 1);
       for (int64_t g = 0; g < q.groups; ++g) {
         const int64_t from = t * q.groups + g, to = g * q.columns_stride + t;
-        store(q.scale_columns + to, _mm512_mask_i32gather_ps(zero(), some, lanes, q.scales + from, 4));
+        store(q.scale_columns + to,
+              _mm512_mask_i32gather_ps(zero(), some, lanes, q.scales + from, 4));
         store(q.neg_scaled_columns + to,
               _mm512_mask_i32gather_ps(zero(), some, lanes, q.neg_scaled + from, 4));
       }

@@ -10,7 +10,7 @@ namespace linear {
 namespace {
 
 constexpr int64_t kMostBlockRows = 16;  // of x, in any level's kernel
-constexpr int64_t kBlockCols = 128;    // rows of panels are padded to multiples of this
+constexpr int64_t kBlockCols = 128;     // rows of panels are padded to multiples of this
 // Rows a power of two apart would throw each other out of L1.
 constexpr int64_t kStridePadding = 64;
 
