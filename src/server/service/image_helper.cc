@@ -17,6 +17,8 @@
 #include <new>
 #include <utility>
 
+#include "base/cpu.h"
+
 namespace flare::server {
 namespace {
 
