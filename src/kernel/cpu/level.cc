@@ -3,7 +3,6 @@
 
 #include <cpuid.h>
 
-#include <algorithm>
 #include <cstring>
 
 namespace flare::kernel {
@@ -15,7 +14,8 @@ bool has_slow_bf16_products() {
 }
 
 Isa level_of(KernelId id, Isa isa, bool slow_bf16_products) {
-  return id == KernelId::kAttention && slow_bf16_products ? std::min(isa, Isa::kVnni) : isa;
+  const bool falls = id == KernelId::kAttention && isa == Isa::kBf16 && slow_bf16_products;
+  return falls ? Isa::kVnni : isa;
 }
 
 }  // namespace flare::kernel

@@ -10,7 +10,7 @@ namespace flare::kernel {
 bool has_slow_bf16_products();
 
 // The level whose function of the kernel a machine of level `isa` runs: attention takes binary32
-// where that is faster.
+// where that is faster. Tiles (level amx) are faster than either.
 Isa level_of(KernelId id, Isa isa, bool slow_bf16_products);
 
 }  // namespace flare::kernel
