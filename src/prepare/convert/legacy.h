@@ -33,8 +33,8 @@ uint64_t legacy_version(const std::filesystem::path& path);
 
 // Keeps offsets, object names and every payload byte. Errors: kFraming, kDirectory and kRange for
 // what the old file says, kEncoding for a format it may not have, kBinding for configs and shapes
-// that do not go together, kUsage where no config is known or given, those of Writer.
-// `on_progress(bytes)` may be empty.
+// that do not go together, kComponent without text, kUsage where no config is known or given, those
+// of Writer. `on_progress(bytes)` may be empty.
 LegacyReport convert_legacy(const std::filesystem::path& source,
                             const std::filesystem::path& target, const LegacyOptions& options,
                             const std::function<void(uint64_t)>& on_progress);
