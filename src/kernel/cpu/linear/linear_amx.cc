@@ -33,7 +33,7 @@ namespace ends {
 
 }  // namespace
 void linear_panels(const LaunchArgs& args, Member& member) {
-  run_panels(panel_problem(args, /*is_int8=*/true), member);
+  run_panels<kAmxStreamRows>(panel_problem(args, /*is_int8=*/true), member);
 }
 
 }  // namespace flare::kernel::amx

@@ -41,7 +41,7 @@ Quantised carve_quantised(Carver& carver, int64_t rows, int64_t k, int width) {
   q.scales = carver.take<float>(rows * q.groups);
   q.neg_sums = carver.take<int32_t>(rows * q.groups);
   q.neg_scaled = carver.take<float>(rows * q.groups);
-  if (rows <= kStreamRows) return q;
+  if (rows <= kAmxStreamRows) return q;
   q.columns_stride = align_up(rows, kMostBlockRows);
   q.scale_columns = carver.take<float>(q.groups * q.columns_stride);
   q.neg_scaled_columns = carver.take<float>(q.groups * q.columns_stride);
@@ -76,7 +76,7 @@ PanelScratch carve_scratch(Carver& carver, const PanelProblem& p) {
   const int64_t own_rows = std::min(p.problem.n_rows, kOwnElements / k);
   for (int w = 0; w < kWidths; ++w)
     if (p.is_wanted[w]) s.own[w] = carve_quantised(carver, own_rows, k, w);
-  if (p.problem.n_rows <= kStreamRows) return s;
+  if (p.problem.n_rows <= kAmxStreamRows) return s;
   s.slice = carver.take<std::byte>(2 * kPairsInL1 * kPanelRows * kSliceCols);
   s.slice_scales = carver.take<float>(2 * kPairsInL1 * kPanelRows * kSliceCols / 16);
   s.slice_lows = carver.take<float>(2 * kPairsInL1 * kPanelRows * kSliceCols / 16);

@@ -288,9 +288,10 @@ inline void run_stream(const PanelProblem& p, const Quantised* x, Member& member
 inline void run_tiles(const PanelProblem& p, const Quantised* x, const PanelScratch& scratch,
                       Member& member);
 
+template <int64_t kMostStreamed = kStreamRows>
 inline void run_panels(const PanelProblem& p, Member& member) {
   const PanelScratch scratch = scratch_of(p, member);
   const Quantised* x = quantise(p, scratch, member);
-  if (p.problem.n_rows <= kStreamRows) return run_stream(p, x, member);
+  if (p.problem.n_rows <= kMostStreamed) return run_stream(p, x, member);
   run_tiles(p, x, scratch, member);
 }
