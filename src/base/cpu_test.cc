@@ -17,7 +17,7 @@ namespace flare {
 namespace {
 
 TEST(Cpu, EveryLevelHasANameThatLeadsBack) {
-  const char* const names[kIsaLevels] = {"v2", "v3", "v4", "vnni", "bf16"};
+  const char* const names[kIsaLevels] = {"v2", "v3", "v4", "vnni", "bf16", "amx"};
   for (int i = 0; i < kIsaLevels; ++i) {
     EXPECT_EQ(isa_name(static_cast<Isa>(i)), names[i]);
     EXPECT_EQ(isa_from_name(names[i]), static_cast<Isa>(i));
