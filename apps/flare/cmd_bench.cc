@@ -22,7 +22,6 @@ namespace {
 
 using namespace server::load;
 
-constexpr uint64_t kPeakMemory = uint64_t{512} << 20;  // read once to measure the bandwidth
 constexpr uint32_t kAgentTurns = 6;
 constexpr double kOpenSeconds = 10;  // of arrivals in an open loop, unless --requests says how many
 
@@ -149,7 +148,7 @@ Json bandwidth_json(const runtime::Engine& engine, const ModelFlags& model,
   uint64_t weights = 0;
   for (const package::Rank& rank : engine.model().ranks) weights += rank.weight_bytes;
   Team team(thread_count(model.threads));
-  const bench::HugeMemory memory(kPeakMemory);
+  const bench::HugeMemory memory(bench::read_memory_bytes());
   const double peak = bench::read_bandwidth(team, memory.bytes());
   double best = 0;
   for (const PointResult& result : results) best = std::max(best, summary_of(result).decode_per_s);

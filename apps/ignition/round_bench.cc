@@ -12,10 +12,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Larger than the caches, so that a sample finds them as a running engine does: full of other
-// things than the state that was just restored.
-constexpr uint64_t kSweepBytes = 256u << 20;
-
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -31,7 +27,7 @@ class RoundBench {
         options_(options),
         advance_(advance),
         team_(cpu.threads),
-        memory_(kSweepBytes) {
+        memory_(bench::read_memory_bytes()) {
     std::mt19937_64 random(options.seed);
     const size_t n = size_t{options.contexts.back()} + options.width;
     for (uint32_t b = 0; b < options.batches.back(); ++b) {
@@ -149,6 +145,8 @@ class RoundBench {
   const RoundOptions& options_;
   const std::function<void(uint64_t)>& advance_;
   Team team_;
+  // Larger than the caches, so that a sample finds them as a running engine does: full of other
+  // things than the state that was just restored.
   const bench::HugeMemory memory_;
   std::vector<std::vector<int32_t>> tokens_;  // by sequence
   std::vector<runtime::SequenceMemory> sequences_;

@@ -188,8 +188,7 @@ double seconds_per_launch(const Row& row, const Weights& weights, const Shape& s
 
 void run(int threads, std::optional<Isa> only, std::string_view kernel, bool quick) {
   Team team(threads);
-  Aligned memory(256 << 20);
-  std::memset(memory.data(), 1, memory.bytes());  // untouched pages would all be one page of zeros
+  const HugeMemory memory(read_memory_bytes());
   fmt::print("{}, {} threads; per cent of peaks measured beside each figure\n", cpu_model_name(),
              threads);
   for (const Row& row : rows()) {
@@ -197,13 +196,13 @@ void run(int threads, std::optional<Isa> only, std::string_view kernel, bool qui
     if (!kernel.empty() && kernel != row.name) continue;
     for (const Shape& shape : kShapes) {
       if (quick && &shape != &kShapes[2] && &shape != &kShapes[6]) continue;
-      const Weights weights = make_weights(row.format, shape, 192 << 20);
+      const Weights weights = make_weights(row.format, shape, memory.size());
       for (const int64_t t : {1, 4, 8}) {
         if (quick && t == 4) continue;
-        const double dram = read_bandwidth(team, {memory.data(), memory.bytes()});
+        const double dram = read_bandwidth(team, memory.bytes());
         const double seconds = seconds_per_launch(row, weights, shape, t, team, 5);
         const double rate = static_cast<double>(weights.matrix_bytes) / seconds;
-        const double best = std::max(dram, read_bandwidth(team, {memory.data(), memory.bytes()}));
+        const double best = std::max(dram, read_bandwidth(team, memory.bytes()));
         fmt::print("{:<11} {:<5} {:<13} T={:<4} {:7.2f} GB/s  {:5.1f} % of {:.1f} GB/s DRAM read\n",
                    row.name, isa_name(row.isa), shape.name, t, rate * 1e-9, 100 * rate / best,
                    best * 1e-9);

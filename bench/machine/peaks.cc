@@ -4,6 +4,7 @@
 #include <immintrin.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,9 +18,8 @@ namespace {
 constexpr int64_t kSteps = 100000;
 constexpr int kChains = 12;
 constexpr int kPairsIn16Bits = 8;
-// How far ahead the fetching loop asks, in bytes: 1–4 KiB were alike here, less was slower.
-constexpr int64_t kFetchAhead = 2048;
 constexpr int64_t kReadItem = 2 << 20;
+constexpr int64_t kReadTurn = 256;  // bytes of a stream before the next one's turn
 }  // namespace
 
 namespace v2 {
@@ -40,20 +40,11 @@ int f32(int seed, int64_t n_steps) {
     sum = _mm_add_ps(sum, _mm_mul_ps(a, a));
   }));
 }
-int64_t read(const std::byte* p, int64_t bytes, int64_t ahead) {
-  __m128i a = _mm_setzero_si128(), b = a, c = a, d = a;
-  const auto at = [p](int64_t i) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + i));
-  };
-  for (int64_t i = 0; i + 64 <= bytes; i += 64) {
-    if (ahead > 0) _mm_prefetch(reinterpret_cast<const char*>(p + i + ahead), _MM_HINT_T0);
-    a = _mm_xor_si128(a, at(i));
-    b = _mm_xor_si128(b, at(i + 16));
-    c = _mm_xor_si128(c, at(i + 32));
-    d = _mm_xor_si128(d, at(i + 48));
-  }
-  return _mm_cvtsi128_si64(_mm_xor_si128(_mm_xor_si128(a, b), _mm_xor_si128(c, d)));
+inline Vector load(const std::byte* p) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
 }
+inline Vector exclusive_or(Vector a, Vector b) { return _mm_xor_si128(a, b); }
+#include "machine/read_loop.inl.h"
 }  // namespace v2
 
 FLARE_TARGET_BEGIN(FLARE_TARGET_V3)
@@ -93,20 +84,9 @@ int f32(int seed, int64_t n_steps) {
   return _mm_cvttss_si32(_mm512_castps512_ps128(
       chains(_mm512_set1_ps(1), n_steps, [&](__m512& sum) { sum = _mm512_fmadd_ps(a, a, sum); })));
 }
-int64_t read(const std::byte* p, int64_t bytes, int64_t ahead) {
-  __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;
-  for (int64_t i = 0; i + 256 <= bytes; i += 256) {
-    if (ahead > 0)
-      for (int line = 0; line < 256; line += 64)
-        _mm_prefetch(reinterpret_cast<const char*>(p + i + ahead + line), _MM_HINT_T0);
-    a = _mm512_xor_si512(a, _mm512_loadu_si512(p + i));
-    b = _mm512_xor_si512(b, _mm512_loadu_si512(p + i + 64));
-    c = _mm512_xor_si512(c, _mm512_loadu_si512(p + i + 128));
-    d = _mm512_xor_si512(d, _mm512_loadu_si512(p + i + 192));
-  }
-  const __m512i all = _mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(c, d));
-  return _mm_cvtsi128_si64(_mm512_castsi512_si128(all));
-}
+inline Vector load(const std::byte* p) { return _mm512_loadu_si512(p); }
+inline Vector exclusive_or(Vector a, Vector b) { return _mm512_xor_si512(a, b); }
+#include "machine/read_loop.inl.h"
 }  // namespace v4
 FLARE_TARGET_END
 
@@ -225,21 +205,30 @@ double fastest_seconds(const Team& team, int n, const std::function<void()>& run
   return best;
 }
 
-double read_bandwidth(Team& team, Bytes memory) {
+uint64_t read_memory_bytes() {
+  const uint64_t cache = static_cast<uint64_t>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
+  return std::clamp(2 * cache, uint64_t{256} << 20, uint64_t{1} << 30);
+}
+
+double read_bandwidth(Team& team, Bytes memory, const ReadLoop& loop) {
   const bool wide = machine_isa().value_or(Isa::kV2) >= Isa::kV4;
   const auto bytes = static_cast<int64_t>(memory.size());
-  double best = 1e30;
-  for (const int64_t ahead : {int64_t{0}, kFetchAhead})
-    best = std::min(best, fastest_seconds(team, 3, [&] {
-                      team.run([&](Member& member) {
-                        int64_t sum = 0;
-                        for (int64_t at; (at = member.take() * kReadItem) < bytes;)
-                          sum += (wide ? v4::read : v2::read)(
-                              memory.data() + at, std::min(kReadItem, bytes - at), ahead);
-                        sink += sum;
-                      });
-                    }));
-  return static_cast<double>(bytes) / best;
+  const double seconds = fastest_seconds(team, 2, [&] {
+    team.run([&](Member& member) {
+      int64_t sum = 0;
+      for (int64_t at; (at = member.take() * kReadItem) < bytes;)
+        sum +=
+            (wide ? v4::read : v2::read)(loop, memory.data() + at, std::min(kReadItem, bytes - at));
+      sink += sum;
+    });
+  });
+  return static_cast<double>(bytes) / seconds;
+}
+
+double read_bandwidth(Team& team, Bytes memory) {
+  double best = 0;
+  for (const ReadLoop& loop : kReadLoops) best = std::max(best, read_bandwidth(team, memory, loop));
+  return best;
 }
 
 std::string_view arithmetic_name(Arithmetic arithmetic) {

@@ -28,8 +28,22 @@ class HugeMemory {
   uint64_t bytes_;
 };
 
-// Bytes per second of reading `memory` once, dealt out over the team: the better of a plain loop
-// and one that fetches ahead. `memory` is larger than the caches.
+// A way of reading memory: every member takes pieces of 2 MiB, reads `streams` (1, 2 or 4) equal
+// parts of one in turn and asks for each part's lines `ahead` bytes before it uses them (0: never).
+struct ReadLoop {
+  int streams;
+  int64_t ahead;
+};
+// Those that were the fastest somewhere: prefetchers of one CPU run ahead of a single stream as
+// far as the memory allows, those of another stop at 4 KiB pages.
+inline constexpr ReadLoop kReadLoops[] = {{1, 0}, {1, 2048}, {2, 1024}, {4, 512}};
+
+// Bytes of memory whose reading tells what DRAM gives: twice the last cache's, 256 MiB at least
+// and 1 GiB at most.
+uint64_t read_memory_bytes();
+// Bytes per second of reading `memory` once, dealt out over the team, by one loop or by the fastest
+// of kReadLoops. `memory` is larger than the caches.
+double read_bandwidth(Team& team, Bytes memory, const ReadLoop& loop);
 double read_bandwidth(Team& team, Bytes memory);
 
 enum class Arithmetic {
