@@ -7,22 +7,23 @@
 constexpr bool kSignedCodes = true;
 constexpr int kTileRows8 = 6;  // rows of x in a block: 12 pairs, a word and two codes in registers
 
-// dots[v][r] += Σ over a group of code·x_r for V vectors of lanes; row r of x is row[r] bytes
-// behind x.
-template <typename P, int R, int V>
-FLARE_ALWAYS_INLINE inline void group_dots(const std::byte* codes, const int8_t* x,
+// dots[v][r] += Σ over a group of code·x_r for N panels' vectors, V of each; row r of x is row[r]
+// bytes behind x.
+template <typename P, int R, int V, int N>
+FLARE_ALWAYS_INLINE inline void group_dots(const std::byte* const* codes, const int8_t* x,
                                            const int64_t* row, I (*dots)[R]) {
+  constexpr int kVectors = N * V;
   constexpr bool kSigned = kIsWide<P>;
   constexpr int kRun = run_of<P>();
   const I ones = isplat16(1);
   unrolled<0, P::kGroup / 4, kRun>([&](auto first) FLARE_ALWAYS_INLINE {
-    I pairs[V][R];
+    I pairs[kVectors][R];
     unrolled<0, kRun>([&](auto i) FLARE_ALWAYS_INLINE {
       constexpr int kStep = first.value + i.value;
-      I w[V], magnitudes[V];
-      unrolled<0, V>([&](auto v) FLARE_ALWAYS_INLINE {
+      I w[kVectors], magnitudes[kVectors];
+      unrolled<0, kVectors>([&](auto v) FLARE_ALWAYS_INLINE {
         I& code = w[v.value];
-        code = step_codes<P, kStep>(codes + 4 * kLanes * v.value);
+        code = step_codes<P, kStep>(codes[v.value / V] + 4 * kLanes * (v.value % V));
         if (kSigned) code = xor_(code, isplat(static_cast<int32_t>(0x80808080u)));
         if (R > 1) pin(code);
         magnitudes[v.value] = kSigned ? iabs8(code) : code;
@@ -30,7 +31,7 @@ FLARE_ALWAYS_INLINE inline void group_dots(const std::byte* codes, const int8_t*
       unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
         I word = splat_word(x + row[r.value] + 4 * kStep);
         if (R > 1) pin(word);
-        unrolled<0, V>([&](auto v) FLARE_ALWAYS_INLINE {
+        unrolled<0, kVectors>([&](auto v) FLARE_ALWAYS_INLINE {
           I& sum = pairs[v.value][r.value];
           const I products =
               imaddubs(magnitudes[v.value], kSigned ? isign8(word, w[v.value]) : word);
@@ -39,7 +40,7 @@ FLARE_ALWAYS_INLINE inline void group_dots(const std::byte* codes, const int8_t*
         });
       });
     });
-    unrolled<0, V>([&](auto v) FLARE_ALWAYS_INLINE {
+    unrolled<0, kVectors>([&](auto v) FLARE_ALWAYS_INLINE {
       unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
         I& dot = dots[v.value][r.value];
         dot = iadd(dot, imadd16(pairs[v.value][r.value], ones));

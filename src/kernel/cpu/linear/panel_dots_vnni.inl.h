@@ -3,19 +3,25 @@
 constexpr bool kSignedCodes = false;  // 8-bit codes stay unsigned
 constexpr int kTileRows8 = 6;         // rows of x in a block: 12 sums and 12 totals in registers
 
-// dots[0][r] += Σ over a group of code·x_r; row r of x is row[r] bytes behind x. One vector holds a
-// panel's lanes.
-template <typename P, int R, int V>
-FLARE_ALWAYS_INLINE inline void group_dots(const std::byte* codes, const int8_t* x,
+// dots[i][r] += Σ over a group of code·x_r for N panels; row r of x is row[r] bytes behind x. One
+// vector holds a panel's lanes.
+template <typename P, int R, int V, int N>
+FLARE_ALWAYS_INLINE inline void group_dots(const std::byte* const* codes, const int8_t* x,
                                            const int64_t* row, I (*dots)[R]) {
   static_assert(V == 1);
   constexpr int kSteps = P::kGroup / 4, kTurn = kSteps < 8 ? kSteps : 8;
   for (int turn = 0; turn < kSteps / kTurn; ++turn) {
     unrolled<0, kTurn>([&](auto s) FLARE_ALWAYS_INLINE {
-      const I w = step_codes<P, s.value>(codes + turn * kTurn * kStepCodeBytes<P>);
+      I w[N];
+      unrolled<0, N>([&](auto i) FLARE_ALWAYS_INLINE {
+        w[i.value] = step_codes<P, s.value>(codes[i.value] + turn * kTurn * kStepCodeBytes<P>);
+      });
       unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
         const I word = splat_word(x + row[r.value] + 4 * (turn * kTurn + s.value));
-        dots[0][r.value] = _mm512_dpbusd_epi32(dots[0][r.value], w, word);
+        unrolled<0, N>([&](auto i) FLARE_ALWAYS_INLINE {
+          I& dot = dots[i.value][r.value];
+          dot = _mm512_dpbusd_epi32(dot, w[i.value], word);
+        });
       });
     });
   }

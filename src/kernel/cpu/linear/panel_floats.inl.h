@@ -67,7 +67,7 @@ inline void float_lanes(const PanelRef& panel, int lane, const float* x, int64_t
 
 inline void run_float_row(const PanelProblem& p, Member& member) {
   alignas(64) float totals[2][kPanelRows];
-  for_shares(p, member, [&](const PanelPair& pair) {
+  for_shares(p, member, [&](const PanelPair& pair, const PanelPair&) {
     for (int j = 0; j < pair.count; ++j)
       with_format(pair.panels[j].segment->format, [&](auto format) {
         for (int lane = 0; lane < kPanelRows; lane += kLanes)

@@ -3,8 +3,9 @@
 // A launch has two phases. First x̂ is made: as int8 for every group width that a segment wants, by
 // every member for itself where few rows make that cheaper than meeting, else row by row over the
 // team with a barrier behind; or as binary32, row by row with a barrier. Then panels are dealt out.
-// Few rows take shares of neighbouring panels and stream each one's bytes once for all rows; with
-// a gated unit a gate's panel comes with its up projection's. Many rows take runs of pairs of
+// Few rows take shares of neighbouring panels and stream each one's bytes once for all rows, one
+// panel after the other or, on CPUs where a core reads two streams faster than one, two together;
+// with a gated unit a gate's panel comes with its up projection's. Many rows take runs of pairs of
 // panels, two neighbours or a gate's and its up projection's, unpack slices of a pair's columns to
 // bytes (or floats) and multiply blocks of rows with them.
 #pragma once
@@ -81,9 +82,10 @@ struct PanelProblem {
   Problem problem;
   PanelSegment segments[kMaxPanelSegments];
   int n_segments = 0;
-  int64_t n_panels = 0;  // of all segments
-  int64_t padded_k = 0;  // columns of whole blocks
-  bool is_int8 = true;   // activations; else binary32
+  int64_t n_panels = 0;    // of all segments
+  int64_t padded_k = 0;    // columns of whole blocks
+  bool is_int8 = true;     // activations; else binary32
+  bool is_paired = false;  // few rows stream two panels together
   bool is_wanted[kWidths] = {};
   Quantised shared[kWidths];  // in the launch's workspace
   float* rows = nullptr;      // x̂ as binary32, zeros up to padded_k

@@ -160,6 +160,8 @@ template <typename P, int R>
 constexpr int64_t kAhead = R > 4 || P::kBlockGroups >= 8 ? 8192
                            : R > 1                       ? 4096
                                                          : 1024;
+// The same where two panels pass together, at least.
+constexpr int64_t kPairAhead = 2048;
 // The same for the first bytes of a share, which no earlier panel asked for.
 constexpr int64_t kFirstAhead = 8192;
 
@@ -168,37 +170,58 @@ FLARE_ALWAYS_INLINE inline void prefetch(const std::byte* from, int64_t bytes) {
     _mm_prefetch(reinterpret_cast<const char*>(from + i), _MM_HINT_T1);
 }
 
-// V vectors of a panel's lanes from `lane` on, R rows from t on, of which n <= R are there.
-// out[t][lane].
-template <typename P, int R, int V>
-inline void stream_lanes(const PanelRef& panel, int lane, const Quantised& q, int64_t t, int64_t n,
-                         float* out) {
-  const codec::PanelShape& shape = panel.segment->shape;
+// A panel that passes, what passes behind it in its place, and its totals, [t][16].
+struct Stream {
+  const std::byte* data;
+  const std::byte* next;
+  float* totals;
+};
+
+// N panels of one shape together: V vectors of each one's lanes from `lane` on, R rows from t on,
+// of which n <= R are there.
+template <typename P, int R, int V, int N>
+inline void stream_lanes(const codec::PanelShape& shape, const Stream* streams, int lane,
+                         const Quantised& q, int64_t t, int64_t n) {
   const Rows<R> rows(q, t, n);
   const int8_t* x = rows.codes;
   const float* x_scales = rows.scales;
   const int32_t* neg_sums = rows.neg_sums;
   const float* neg_scaled = rows.neg_scaled;
-  F totals[V][R];
-  unrolled<0, V>([&](auto v) FLARE_ALWAYS_INLINE {
+  constexpr int kVectors = N * V;
+  F totals[kVectors][R];
+  unrolled<0, kVectors>([&](auto v) FLARE_ALWAYS_INLINE {
     unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE { totals[v.value][r.value] = zero(); });
   });
-  const std::byte* block = panel.data;
-  for (uint64_t b = 0; b < shape.blocks; ++b, block += shape.block_bytes) {
-    const std::byte* codes = block + shape.scale_bytes + 4 * lane;
-    F scale[V][P::kBlockGroups], low[V][P::kHasLow ? P::kBlockGroups : 1];
-    unrolled<0, V>([&](auto v) FLARE_ALWAYS_INLINE {
-      P::block_scales(block, lane + v.value * kLanes, scale[v.value], low[v.value]);
+  const auto block_bytes = static_cast<int64_t>(shape.block_bytes);
+  const int64_t panel_bytes = static_cast<int64_t>(shape.blocks) * block_bytes;
+  const int64_t ahead =
+      N == 1 ? kAhead<P, R> : (kPairAhead + block_bytes - 1) / block_bytes * block_bytes;
+  for (int64_t at = 0; at < panel_bytes; at += block_bytes) {
+    const std::byte* codes[N];
+    const std::byte* wanted[N];
+    F scale[kVectors][P::kBlockGroups], low[kVectors][P::kHasLow ? P::kBlockGroups : 1];
+    unrolled<0, N>([&](auto i) FLARE_ALWAYS_INLINE {
+      const Stream& stream = streams[i.value];
+      codes[i.value] = stream.data + at + shape.scale_bytes + 4 * lane;
+      wanted[i.value] = N == 1 || at + ahead < panel_bytes ? stream.data + at + ahead
+                                                           : stream.next + at + ahead - panel_bytes;
+      unrolled<0, V>([&](auto v) FLARE_ALWAYS_INLINE {
+        constexpr int kPlace = i.value * V + v.value;
+        P::block_scales(stream.data + at, lane + v.value * kLanes, scale[kPlace], low[kPlace]);
+      });
     });
     for (int g = 0; g < P::kBlockGroups; ++g) {
-      if (lane == 0) prefetch(block + kAhead<P, R> + g * kGroupShare<P>, kGroupShare<P>);
-      I dots[V][R];
+      if (lane == 0)
+        unrolled<0, N>([&](auto i) FLARE_ALWAYS_INLINE {
+          prefetch(wanted[i.value] + g * kGroupShare<P>, kGroupShare<P>);
+        });
+      I dots[kVectors][R];
       unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
         const I first = first_dot<P, kIsSigned<P>>(neg_sums + rows.meta[r.value]);
-        unrolled<0, V>([&](auto v) FLARE_ALWAYS_INLINE { dots[v.value][r.value] = first; });
+        unrolled<0, kVectors>([&](auto v) FLARE_ALWAYS_INLINE { dots[v.value][r.value] = first; });
       });
-      group_dots<P, R, V>(codes, x, rows.code, dots);
-      unrolled<0, V>([&](auto v) FLARE_ALWAYS_INLINE {
+      group_dots<P, R, V, N>(codes, x, rows.code, dots);
+      unrolled<0, kVectors>([&](auto v) FLARE_ALWAYS_INLINE {
         unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
           F& total = totals[v.value][r.value];
           const F both = mul(scale[v.value][g], splat(x_scales[rows.meta[r.value]]));
@@ -207,47 +230,60 @@ inline void stream_lanes(const PanelRef& panel, int lane, const Quantised& q, in
             total = mul_add(low[v.value][g], splat(neg_scaled[rows.meta[r.value]]), total);
         });
       });
-      codes += kGroupCodeBytes<P>;
+      unrolled<0, N>([&](auto i) FLARE_ALWAYS_INLINE { codes[i.value] += kGroupCodeBytes<P>; });
       x += P::kGroup;
       ++x_scales, ++neg_sums, ++neg_scaled;
     }
   }
-  unrolled<0, V>([&](auto v) FLARE_ALWAYS_INLINE {
+  unrolled<0, kVectors>([&](auto v) FLARE_ALWAYS_INLINE {
+    float* out = streams[v.value / V].totals + t * kPanelRows + lane + v.value % V * kLanes;
     unrolled<0, R>([&](auto r) FLARE_ALWAYS_INLINE {
-      if (r.value < n)
-        store(out + (t + r.value) * kPanelRows + lane + v.value * kLanes, totals[v.value][r.value]);
+      if (r.value < n) store(out + r.value * kPanelRows, totals[v.value][r.value]);
     });
   });
 }
 
-// All rows of x, as many at once as registers hold, and for one row all lanes.
+// All rows of x, as many at once as registers hold, and for one row all lanes. Two panels pass
+// together where they pay with as many rows.
 template <typename P, int R>
-inline void stream_rows(const PanelRef& panel, const Quantised& q, int64_t t, int64_t n,
-                        float* out) {
+inline void stream_rows(const codec::PanelShape& shape, const Stream* streams, int count,
+                        const Quantised& q, int64_t t, int64_t n) {
   if constexpr (R > 1) {
     constexpr int kFewer = kIsCommon<P> ? R / 2 : 1;
-    if (n <= kFewer) return stream_rows<P, kFewer>(panel, q, t, n, out);
+    if (n <= kFewer) return stream_rows<P, kFewer>(shape, streams, count, q, t, n);
   }
   constexpr int kVectors = R == 1 ? static_cast<int>(kPanelRows) / kLanes : kStreamVectors;
-  for (int lane = 0; lane < kPanelRows; lane += kVectors * kLanes)
-    stream_lanes<P, R, kVectors>(panel, lane, q, t, n, out);
+  constexpr int kStep = kVectors * kLanes;
+  if constexpr (R <= kPairRows)
+    if (count == 2) {
+      for (int lane = 0; lane < kPanelRows; lane += kStep)
+        stream_lanes<P, R, kVectors, 2>(shape, streams, lane, q, t, n);
+      return;
+    }
+  for (int i = 0; i < count; ++i)
+    for (int lane = 0; lane < kPanelRows; lane += kStep)
+      stream_lanes<P, R, kVectors, 1>(shape, streams + i, lane, q, t, n);
 }
 
-// out[t][16] = totals of all rows.
-inline void stream_panel(const PanelProblem& p, const PanelRef& panel, const Quantised* x,
-                         float* out) {
-  const Quantised& q = x[width_index(panel.segment->shape.group_cols)];
+// Totals of all rows by `count` panels like this one.
+inline void stream_panels(const PanelProblem& p, const PanelRef& like, const Stream* streams,
+                          int count, const Quantised* x) {
+  const codec::PanelShape& shape = like.segment->shape;
+  const Quantised& q = x[width_index(shape.group_cols)];
   const int64_t n_rows = p.problem.n_rows;
-  with_integers(panel.segment->format, [&](auto format) {
+  with_integers(like.segment->format, [&](auto format) {
     using P = decltype(format);
     constexpr int kRows = kIsCommon<P> ? kInt8BlockRows : 4;
-    for (int64_t t = 0; t < n_rows; t += kRows) stream_rows<P, kRows>(panel, q, t, n_rows - t, out);
+    for (int64_t t = 0; t < n_rows; t += kRows)
+      stream_rows<P, kRows>(shape, streams, count, q, t, n_rows - t);
   });
 }
 
-// What streams together: a panel, or with SwiGLU a gate's and its up projection's.
+// What streams together: a panel or two neighbours, or with SwiGLU a gate's and its up
+// projection's.
 inline PanelPair stream_pair_at(const PanelProblem& p, int64_t i) {
-  return pair_of(p, i, has_halves(p) ? p.n_panels / 2 + i : p.n_panels);
+  if (has_halves(p)) return pair_of(p, i, p.n_panels / 2 + i);
+  return p.is_paired ? pair_of(p, 2 * i, 2 * i + 1) : pair_of(p, i, p.n_panels);
 }
 
 // Asks for the first bytes of a share, which no earlier panel asked for.
@@ -257,26 +293,38 @@ inline void prefetch_share(const PanelProblem& p, Range share) {
   for (int i = 0; i < pair.count; ++i) prefetch(pair.panels[i].data, kFirstAhead);
 }
 
-// Runs body(stream_pair_at(i)) over this member's shares. The next share is taken before the last
-// panel of this one, so that its first bytes are on their way.
+// Runs body(stream_pair_at(i), what comes behind it) over this member's shares. The next share is
+// taken before the last panel of this one, so that its first bytes are on their way.
 template <typename Body>
 inline void for_shares(const PanelProblem& p, Member& member, const Body& body) {
-  Shares shares(has_halves(p) ? p.n_panels / 2 : p.n_panels, member.count());
+  const bool is_paired = has_halves(p) || p.is_paired;
+  Shares shares(is_paired ? (p.n_panels + 1) / 2 : p.n_panels, member.count());
   Range share = shares.at(member.take());
   prefetch_share(p, share);
   while (share.begin < share.end) {
-    for (int64_t i = share.begin; i + 1 < share.end; ++i) body(stream_pair_at(p, i));
-    const Range next = shares.at(member.take());
-    prefetch_share(p, next);
-    body(stream_pair_at(p, share.end - 1));
-    share = next;
+    PanelPair pair = stream_pair_at(p, share.begin);
+    for (int64_t i = share.begin + 1; i < share.end; ++i) {
+      const PanelPair next = stream_pair_at(p, i);
+      body(pair, next);
+      pair = next;
+    }
+    share = shares.at(member.take());
+    prefetch_share(p, share);
+    body(pair, share.begin < share.end ? stream_pair_at(p, share.begin) : pair);
   }
 }
 
 inline void run_stream(const PanelProblem& p, const Quantised* x, Member& member) {
   alignas(64) float totals[2][kStreamRows * kPanelRows];
-  for_shares(p, member, [&](const PanelPair& pair) {
-    for (int j = 0; j < pair.count; ++j) stream_panel(p, pair.panels[j], x, totals[j]);
+  for_shares(p, member, [&](const PanelPair& pair, const PanelPair& next) {
+    const PanelRef &a = pair.panels[0], &b = pair.panels[1];
+    const Stream streams[2] = {{a.data, next.panels[0].data, totals[0]},
+                               {b.data, next.panels[next.count - 1].data, totals[1]}};
+    if (p.is_paired && pair.count == 2 && a.segment->format == b.segment->format) {
+      stream_panels(p, a, streams, 2, x);
+    } else {
+      for (int j = 0; j < pair.count; ++j) stream_panels(p, pair.panels[j], streams + j, 1, x);
+    }
     for (int64_t t = 0; t < p.problem.n_rows; ++t)
       finish_pair(p.problem, t, pair, totals[0] + t * kPanelRows, totals[1] + t * kPanelRows);
   });

@@ -8,6 +8,7 @@ constexpr int kBlockRows = 6;  // rows of x in a binary32 block, by registers
 constexpr int kBlockWeights = 2;
 constexpr int kInt8BlockRows = 4;  // rows of x that stream a panel together
 constexpr int kStreamVectors = 1;  // of a panel that pass together with several rows
+constexpr int kPairRows = 0;       // rows up to which two panels pass together
 
 inline F zero() { return _mm_setzero_ps(); }
 inline F load(const float* p) { return _mm_loadu_ps(p); }

@@ -7,6 +7,7 @@ constexpr int kBlockRows = 6;
 constexpr int kBlockWeights = 2;
 constexpr int kInt8BlockRows = 4;
 constexpr int kStreamVectors = 2;  // of a panel that pass together with several rows
+constexpr int kPairRows = 1;       // rows up to which two panels pass together
 
 inline F zero() { return _mm256_setzero_ps(); }
 inline F load(const float* p) { return _mm256_loadu_ps(p); }

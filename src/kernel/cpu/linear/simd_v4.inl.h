@@ -7,6 +7,7 @@ constexpr int kBlockRows = 6;
 constexpr int kBlockWeights = 4;
 constexpr int kInt8BlockRows = 8;
 constexpr int kStreamVectors = 1;  // of a panel that pass together with several rows
+constexpr int kPairRows = 8;       // rows up to which two panels pass together
 
 inline F zero() { return _mm512_setzero_ps(); }
 inline F load(const float* p) { return _mm512_loadu_ps(p); }
