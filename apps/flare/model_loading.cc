@@ -59,6 +59,14 @@ runtime::MemoryLimit memory_limit(const std::string& text) {
   return {Kind::kShare, 0, share};
 }
 
+runtime::PageLimit page_limit(const std::string& text) {
+  using Kind = runtime::PageLimit::Kind;
+  if (text == "concurrency") return {Kind::kConcurrency, 0};
+  if (text == "context") return {Kind::kContext, 0};
+  if (text == "memory") return {Kind::kMemory, 0};
+  return {Kind::kBytes, parse_size("--kv-cache-limit", text)};
+}
+
 }  // namespace
 
 std::filesystem::path model_path(const std::string& argument) {
@@ -94,6 +102,11 @@ void add_model_flags(CLI::App& app, ModelFlags* flags) {
   app.add_option("--memory-limit", flags->memory_limit,
                  "at most SIZE for model and caches, all but -SIZE, or a part such as 0.5 of the "
                  "memory (what the machine can spare)")
+      ->type_name("SIZE")
+      ->group("Model");
+  app.add_option("--kv-cache-limit", flags->kv_cache_limit,
+                 "keys and values, cached prefixes too: of all requests (concurrency), of one "
+                 "(context), all the memory (memory), or SIZE (concurrency)")
       ->type_name("SIZE")
       ->group("Model");
   app.add_option("--isa", flags->isa,
@@ -135,6 +148,7 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const Servi
   engine_options.memory.snapshots = flags.prefix_reuse ? kSnapshots : 0;
   engine_options.memory.serves = serving.serves;
   if (!flags.memory_limit.empty()) engine_options.memory.limit = memory_limit(flags.memory_limit);
+  engine_options.memory.pages = page_limit(flags.kv_cache_limit);
   engine_options.prefill_slowdown = serving.prefill_slowdown;
   engine_options.max_pending = serving.max_pending;
   engine_options.pending_timeout = std::chrono::seconds(serving.pending_timeout_s);

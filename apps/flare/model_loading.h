@@ -35,6 +35,7 @@ struct ModelFlags {
   int threads = 0;               // 0: every usable core
   bool exact = false;
   std::string memory_limit;  // empty: what the machine can spare
+  std::string kv_cache_limit = "concurrency";
   bool prefix_reuse = true;
   uint32_t snapshot_interval = 1024;  // prompt tokens
   bool deterministic = false;

@@ -105,6 +105,21 @@ uint64_t choose_concurrency(const MemoryWishes& wishes, MemoryPlan* plan) {
       .set_hint("fewer concurrent requests (--max-concurrency), a smaller model or recipe");
 }
 
+uint64_t most_pages(const PageLimit& limit, const MemoryPlan& plan) {
+  const uint64_t context = plan.pages_for(plan.max_context);
+  switch (limit.kind) {
+    case PageLimit::Kind::kConcurrency:
+      return context * plan.max_concurrency;
+    case PageLimit::Kind::kContext:
+      return context;
+    case PageLimit::Kind::kMemory:
+      return UINT32_MAX;
+    case PageLimit::Kind::kBytes:
+      return limit.bytes / plan.page_bytes;
+  }
+  return context;
+}
+
 // Snapshots may take an eighth of what rows leave; pages have the rest.
 void choose_pages(const MemoryWishes& wishes, uint64_t left, MemoryPlan* plan) {
   if (plan->row_bytes > 0 && wishes.snapshots > 0) {
@@ -113,9 +128,12 @@ void choose_pages(const MemoryWishes& wishes, uint64_t left, MemoryPlan* plan) {
     left -= plan->snapshots * plan->row_bytes;
   }
   if (plan->page_bytes == 0) return;
-  const uint64_t fit = left / plan->page_bytes;
-  const uint64_t wanted = uint64_t{plan->pages_for(plan->max_context)} * plan->max_concurrency;
-  plan->pages = static_cast<uint32_t>(std::min(fit, wanted));
+  const uint64_t fit = std::min<uint64_t>(left / plan->page_bytes, UINT32_MAX);
+  plan->pages = static_cast<uint32_t>(std::min(fit, most_pages(wishes.pages, *plan)));
+  if (plan->pages == 0 && wishes.pages.kind == PageLimit::Kind::kBytes)
+    throw Error(Code::kDoesNotFit, "--kv-cache-limit: {} hold no page of {}, one at least expected",
+                human_bytes(wishes.pages.bytes), human_bytes(plan->page_bytes))
+        .set_hint("a larger --kv-cache-limit");
   const uint64_t largest = uint64_t{plan->pages} * plan->page_tokens;
   if (plan->pages >= plan->pages_for(plan->max_context)) return;
   if (wishes.context_given)

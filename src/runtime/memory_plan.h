@@ -17,14 +17,24 @@ struct MemoryLimit {
   double share = 1;  // of all memory
 };
 
+// Pages for keys and values, those of the prefix tree included, within the memory (package.md
+// §11.5): as many as all requests at once can fill, as one can, all there is room for, or so many
+// bytes.
+struct PageLimit {
+  enum class Kind { kConcurrency, kContext, kMemory, kBytes };
+  Kind kind = Kind::kConcurrency;
+  uint64_t bytes = 0;
+};
+
 // What the user fixed; absent values are chosen, and lowered where they do not fit.
 struct MemoryWishes {
   bool context_given = false;        // capacity.max_context is the user's, not a default
   bool concurrency_given = false;    // capacity.max_concurrency likewise
   std::optional<MemoryLimit> limit;  // of everything below
-  uint32_t snapshots = 0;            // copies of rows for the prefix tree, if they fit
-  bool disk_tier = false;            // prefixes are written to disk, by way of a buffer
-  bool serves = false;               // over HTTP, to many at once
+  PageLimit pages;
+  uint32_t snapshots = 0;  // copies of rows for the prefix tree, if they fit
+  bool disk_tier = false;  // prefixes are written to disk, by way of a buffer
+  bool serves = false;     // over HTTP, to many at once
 };
 
 struct MemoryPlan {

@@ -85,6 +85,26 @@ TEST(MemoryPlan, KeepsWithinALimit) {
   EXPECT_NE(error.message().find("than the 0 B"), std::string::npos) << error.message();
 }
 
+TEST(MemoryPlan, HasAsManyPagesAsItMay) {
+  using Kind = PageLimit::Kind;
+  const auto plan = [](const PageLimit& pages) {
+    return plan_memory(model(4096, 8), kScratch, {.pages = pages}, 60 * kGiB, 32 * kGiB);
+  };
+  EXPECT_EQ(plan({}).pages, 8u * 32);
+  EXPECT_EQ(plan({Kind::kContext, 0}).pages, 32u);
+  EXPECT_EQ(plan({Kind::kBytes, 101 * kMiB}).pages, 50u);
+  const MemoryPlan whole = plan({Kind::kMemory, 0});
+  EXPECT_LE(whole.total(), whole.budget);
+  EXPECT_GT(whole.total() + 2 * kMiB, whole.budget);
+  const MemoryPlan little = plan({Kind::kBytes, 21 * kMiB});
+  EXPECT_EQ(little.pages, 10u);
+  EXPECT_EQ(little.max_context, 1280u);
+  const Error error = refusal(model(4096, 8), {.pages = {Kind::kBytes, kMiB}});
+  EXPECT_NE(error.message().find("--kv-cache-limit: 1.0 MiB hold no page of 2.0 MiB"),
+            std::string::npos)
+      << error.message();
+}
+
 TEST(MemoryPlan, CountsTheVocabularyOfConstraintsOfServers) {
   auto m = model(4096, 8);
   m.frontend.tokenizer_json = "{}";

@@ -726,6 +726,8 @@ class Start(unittest.TestCase):
                      "--memory-limit=-", "--clock=-1"):
             self.assertEqual(self.refused(flag, "--port", "0"), 2, flag)
         self.assertEqual(self.refused("--memory-limit=1M", "--port", "0"), 7)
+        self.assertEqual(self.refused("--kv-cache-limit=all", "--port", "0"), 2)
+        self.assertEqual(self.refused("--kv-cache-limit=1K", "--port", "0"), 7)
         self.assertEqual(self.refused("--max-context", "1", "/no/such/model"), 2)  # before it looks for one
 
     def test_the_environment_gives_the_log_level_unless_a_flag_does(self):
@@ -781,6 +783,16 @@ class Start(unittest.TestCase):
                 if limit == "60M":
                     self.assertEqual(float(budget), 60, plan)
                 self.assertEqual(server.chat(messages=USER, max_tokens=2)[0], 200)
+                self.assertEqual(server.stop(), 0)
+            finally:
+                server.kill()
+
+    def test_pages_keep_within_theirs(self):
+        for limit, pages in (("context", 32), ("concurrency", 64), ("3M", 48), ("memory", 500)):
+            server = Server(FLARE, "--max-concurrency", "2", "--memory-limit", "120M", "--kv-cache-limit", limit)
+            try:
+                total = server.request("GET", "/v1/flare/status")[2]["cache"]["pages"]["total"]
+                (self.assertGreater if limit == "memory" else self.assertEqual)(total, pages)
                 self.assertEqual(server.stop(), 0)
             finally:
                 server.kill()
