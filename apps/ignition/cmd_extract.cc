@@ -108,6 +108,10 @@ int run(const Flags& flags, const CommonFlags& common) {
   if (flags.decode && !is_tensor)
     throw Error(Code::kUsage, "--decode: object {} is a resource, which has no numbers",
                 quote(flags.object));
+  if (flags.decode && reader.tensor(object->id).format->stored_only)
+    throw Error(Code::kEncoding, "{}: object {} is {}, whose numbers nothing here reads",
+                flags.file, quote(object->id), object->format)
+        .set_hint("without --decode its bytes are extracted");
   const FileStamps stamps(reader.file_paths());
   Output output(flags.output);
   Json result = Json::object({{"object", object->id}, {"output", flags.output}});

@@ -473,9 +473,13 @@ TEST(GgufStoredOnly, TypesThatNothingDecodesAreKeptAndNotRun) {
     }
     const Error error =
         error_of([&] { build_artifact(file, folder / "q4.ninfer", {.recipe = "q4"}); });
-    EXPECT_EQ(error.code(), Code::kEncoding);
-    for (const char* part : {"parameter 'text/layers/0/", type.format, "decode unsupported"})
-      EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+    const Error again =
+        error_of([&] { quantize_artifact(made, folder / "q4.ninfer", {.recipe = "q4"}); });
+    for (const Error& refused : {error, again}) {
+      EXPECT_EQ(refused.code(), Code::kSupport);
+      for (const char* part : {"recipe q4", "parameter 'text/layers/0/", type.format, "keep"})
+        EXPECT_NE(refused.message().find(part), std::string::npos) << refused.message();
+    }
     EXPECT_FALSE(std::filesystem::exists(folder / "q4.ninfer"));
   }
 }

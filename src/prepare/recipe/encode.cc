@@ -240,6 +240,18 @@ std::optional<codec::FormatId> kept_format(const ImportedParameter& parameter) {
   return std::nullopt;
 }
 
+std::optional<codec::FormatId> unreadable_format(const ImportedParameter& parameter) {
+  for (const Piece& piece : parameter.pieces) {
+    std::optional<codec::FormatId> format;
+    if (piece.encoded == nullptr)
+      format = direct_format_of(piece.tensor->dtype);
+    else if (!piece.encoded->facts().formats.empty())
+      format = piece.encoded->facts().formats.front();
+    if (format && codec::format(*format).stored_only) return format;
+  }
+  return std::nullopt;
+}
+
 uint64_t row_step(const codec::Format& format) {
   constexpr uint64_t kScaleTile = 128;  // §7.3
   return format.layout == codec::LayoutId::kBlockScale ? kScaleTile : 1;

@@ -28,6 +28,9 @@ void read_rows(const ImportedParameter& parameter, uint64_t row, uint64_t n_rows
 // weights too. nullopt: there is none, or its layout cannot hold this shape.
 std::optional<codec::FormatId> kept_format(const ImportedParameter& parameter);
 
+// The format of words that are stored and that no numbers can be read from, where a piece has them.
+std::optional<codec::FormatId> unreadable_format(const ImportedParameter& parameter);
+
 // Rows of an object that lie together: encode_rows takes whole tiles of them.
 uint64_t row_step(const codec::Format& format);
 

@@ -87,6 +87,12 @@ class Planner {
       if (!made.share.empty()) shared_.insert(made.share);
       const codec::Format& format = codec::format(made.choice.format);
       if (!made.share.empty() || copies_words(data_of(parameter), format)) continue;
+      if (const auto stored = unreadable_format(data_of(parameter)))
+        throw Error(
+            Code::kSupport,
+            "{}: parameter '{}' is {} in the source, which nothing here reads numbers from; "
+            "expected format keep, or a source in another format",
+            made.format_place, parameter.name, codec::format(*stored).name);
       if (format.encode == nullptr)
         throw Error(Code::kUsage,
                     "{}: parameter '{}' is not {} in the source, and that format is never encoded "
