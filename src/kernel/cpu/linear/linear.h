@@ -11,7 +11,7 @@
 //                               those of odd each by fused additions from zero, the two added,
 //                               then added to the sum
 //   panel_floats                two binary32 sums, of even and odd columns, ascending, added last
-//   panels (all levels alike)   int32 sum of a group, times scale(x)·scale(w), groups ascending
+//   panels                      int32 sum of a group, times scale(x)·scale(w), groups ascending
 #pragma once
 
 #include "kernel/linear.h"
