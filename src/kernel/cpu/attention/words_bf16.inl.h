@@ -1,5 +1,5 @@
-// What attention multiplies at level bf16: pairs of bf16 words, for vdpbf16ps. The parts of a
-// source: words_f32.inl.h. bf16 holds every e4m3 value.
+// What attention multiplies at levels bf16 and amx: pairs of bf16 words, for vdpbf16ps and for
+// tiles. The parts of a source: words_f32.inl.h. bf16 holds every e4m3 value.
 
 using X = uint16_t;
 

@@ -67,7 +67,7 @@ uint64_t tile_bytes(int n_members) {
 }
 
 uint64_t bf16_bytes(const Problem& problem, int n_members) {
-  // Level bf16 keeps x as bf16 words; the others convert tiles of weights as generic does.
+  // Levels bf16 and amx keep x as bf16 words; the others convert tiles of weights as generic does.
   const int64_t words = problem.n_rows * rows_apart(problem.k, kLine / 2) * 2;
   return std::max(static_cast<uint64_t>(words), tile_bytes(n_members));
 }
