@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "prepare/import/gguf_repacked.h"
 #include "prepare/import/tensor_pool.h"
-#include "prepare/recipe/recipe.h"
+#include "prepare/recipe/encode.h"
 
 namespace flare::prepare {
 namespace {
@@ -516,12 +516,10 @@ bool draft_norms_plus_one(const ImportedComponent& mtp) {
   std::vector<double> means;
   for (const ImportedParameter& parameter : mtp.parameters) {
     if (!is_offset_norm(role_of(parameter.name))) continue;
-    const checkpoint::Tensor& tensor = *parameter.pieces.front().tensor;
-    const uint64_t n = codec::element_count(parameter.shape);
-    std::vector<float> values(n);
-    codec::format(direct_format_of(tensor.dtype).value())
-        .decode(tensor.bytes.data(), {1, n}, 0, 0, n, values.data());
-    means.push_back(std::reduce(values.begin(), values.end(), 0.0) / static_cast<double>(n));
+    std::vector<float> values(codec::element_count(parameter.shape));
+    read_rows(parameter, 0, geometry_of(parameter).rows, values.data());
+    const double sum = std::reduce(values.begin(), values.end(), 0.0);
+    if (std::isfinite(sum)) means.push_back(sum / static_cast<double>(values.size()));
   }
   std::ranges::sort(means);
   return means.empty() || means[means.size() / 2] >= 0.5;
