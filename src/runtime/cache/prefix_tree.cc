@@ -435,8 +435,9 @@ void PrefixTree::visit(std::span<const int32_t> tokens, std::string_view salt,
 
 std::byte* PrefixTree::take_row() {
   if (max_snapshots_ == 0 || !make_snapshot_room()) return nullptr;
+  std::byte* const row = rows_.acquire();
   ++taken_rows_;
-  return rows_.acquire();
+  return row;
 }
 
 void PrefixTree::return_row(std::byte* row) {
