@@ -11,16 +11,11 @@ namespace {
 
 using namespace linear;
 
-// Each body uses the words of those before it. The ends have vectors of their own.
+// Each body uses the words of those before it.
 // clang-format off
-namespace ends {
 #define FLARE_LANES 4
-#include "kernel/cpu/vec.inl.h"
-#include "kernel/cpu/norm.inl.h"
-#include "kernel/cpu/linear/linear_prologue.inl.h"
-#include "kernel/cpu/linear/linear_epilogue.inl.h"
+#include "kernel/cpu/linear/linear_ends.inl.h"
 #undef FLARE_LANES
-}  // namespace ends
 #include "kernel/cpu/linear/simd_v2.inl.h"
 #include "kernel/cpu/linear/pin.inl.h"
 #include "kernel/cpu/linear/linear_float.inl.h"
