@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <set>
 
@@ -138,6 +139,12 @@ std::string cpu_model_name() {
   while (std::getline(in, line))
     if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
   return "unknown CPU";
+}
+
+bool is_intel_cpu() {
+  uint32_t most = 0, name[3] = {};  // the vendor's name comes in the order b, d, c
+  if (!__get_cpuid(0, &most, &name[0], &name[2], &name[1])) return false;
+  return std::memcmp(name, "GenuineIntel", sizeof name) == 0;
 }
 
 std::vector<int> physical_cores(std::vector<int> cpus, const std::filesystem::path& root) {

@@ -34,6 +34,8 @@ std::optional<Isa> machine_isa();
 Isa choose_isa(std::string_view wanted);
 
 std::string cpu_model_name();
+// Whether Intel made this CPU: what some kernels choose by where levels do not tell the speed.
+bool is_intel_cpu();
 // One hardware thread of each physical core among `cpus`, the first: two of one core share its
 // arithmetic units, so the second adds nothing. Those without topology files count as cores. `root`
 // stands for "/" (tests).

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/cpu.h"
 #include "kernel/cpu/linear/linear.h"
 
 namespace flare::kernel {
@@ -111,7 +112,7 @@ void add_segments(const codec::Matrix& weight, PanelProblem& p) {
 // Intel's prefetchers stop at the end of a page of 4 KiB and 20 lines ahead, so that one stream
 // leaves a core a quarter below what two read (measured: bench/README.md).
 bool reads_in_pairs() {
-  static const bool is_intel = __builtin_cpu_is("intel");
+  static const bool is_intel = is_intel_cpu();
   return is_intel;
 }
 
