@@ -15,6 +15,15 @@ uint64_t attention_workspace_bytes(const LaunchArgs& at_capacity, int n_members)
          sizeof(float);
 }
 
+namespace {
+
+// Pages of such words are read in binary32 at every level.
+bool holds_binary32(const LaunchArgs& args) {
+  return args.operands[1].dtype == graph::DType::kF32 ||
+         args.operands[2].dtype == graph::DType::kF32;
+}
+
+}  // namespace
 }  // namespace flare::kernel
 
 #define FLARE_BODY "kernel/cpu/attention/attention_f32.inl.h"
@@ -35,7 +44,10 @@ namespace flare::kernel::bf16 {
 // clang-format on
 #undef FLARE_LANES
 
-void attention(const LaunchArgs& args, Member& member) { attend_words(args, member); }
+void attention(const LaunchArgs& args, Member& member) {
+  if (holds_binary32(args)) return v4::attention(args, member);
+  attend_words(args, member);
+}
 
 }  // namespace flare::kernel::bf16
 FLARE_TARGET_END
@@ -57,6 +69,7 @@ namespace flare::kernel::amx {
 #undef FLARE_LANES
 
 void attention(const LaunchArgs& args, Member& member) {
+  if (holds_binary32(args)) return v4::attention(args, member);
   // Tiles take subnormal numbers for zero; so do the chains of few rows.
   const unsigned control = _mm_getcsr();
   _mm_setcsr(control | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);

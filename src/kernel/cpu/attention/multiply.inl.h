@@ -12,19 +12,8 @@ inline void multiply_tile(const X* x, int64_t x_stride, const Operand& b, int64_
     for (int v = 0; v < 2 * L; ++v) sums[r][v] = splat(0);
   const std::byte* p = b.words + span * S::kSpanBytes;
   for (int64_t i = 0; i < b.steps; ++i) {
-    const std::byte* here = p;
-    if constexpr (S::kLastApart) here = i + 1 == b.steps ? b.last + span * S::kSpanBytes : p;
-    if (b.ahead != 0) {
-#pragma GCC unroll 4
-      for (int64_t line = 0; line < L * S::kSpanBytes; line += 64)
-        _mm_prefetch(reinterpret_cast<const char*>(p) + b.ahead + line, _MM_HINT_T1);
-    }
     typename S::Words words[L];
-#pragma GCC unroll 4
-    for (int l = 0; l < L; ++l) {
-      words[l] = S::read(here + l * S::kSpanBytes);
-      S::settle(words[l]);
-    }
+    read_step<S, L>(b, span, i, p, words);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       const typename S::Factor factor = S::factor(x + r * x_stride + i * S::kStep);

@@ -60,19 +60,8 @@ inline void multiply_chains(const Rows& rows, const Operand& b, int64_t span) {
       for (int v = 0; v < 2 * L; ++v) even[r][v] = odd[r][v] = splat(0);
     const int64_t end = min64(first + kTilePairs, b.steps);
     for (int64_t i = first; i < end; ++i, p += b.stride) {
-      const std::byte* here = p;
-      if constexpr (S::kLastApart) here = i + 1 == b.steps ? b.last + span * S::kSpanBytes : p;
-      if (b.ahead != 0) {
-#pragma GCC unroll 4
-        for (int64_t line = 0; line < L * S::kSpanBytes; line += 64)
-          _mm_prefetch(reinterpret_cast<const char*>(p) + b.ahead + line, _MM_HINT_T1);
-      }
       typename S::Words words[L];
-#pragma GCC unroll 4
-      for (int l = 0; l < L; ++l) {
-        words[l] = S::read(here + l * S::kSpanBytes);
-        S::settle(words[l]);
-      }
+      read_step<S, L>(b, span, i, p, words);
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
         int32_t pair;

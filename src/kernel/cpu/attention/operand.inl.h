@@ -9,6 +9,25 @@ struct Operand {
   int64_t ahead;          // bytes from here to the block that comes next; 0: none
 };
 
+// The L spans from `span` on of step i, which stands at p; what comes next in their place is asked
+// for.
+template <class S, int L>
+FLARE_ALWAYS_INLINE inline void read_step(const Operand& b, int64_t span, int64_t i,
+                                          const std::byte* p, typename S::Words* words) {
+  const std::byte* here = p;
+  if constexpr (S::kLastApart) here = i + 1 == b.steps ? b.last + span * S::kSpanBytes : p;
+  if (b.ahead != 0) {
+#pragma GCC unroll 4
+    for (int64_t line = 0; line < L * S::kSpanBytes; line += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(p) + b.ahead + line, _MM_HINT_T1);
+  }
+#pragma GCC unroll 4
+  for (int l = 0; l < L; ++l) {
+    words[l] = S::read(here + l * S::kSpanBytes);
+    S::settle(words[l]);
+  }
+}
+
 // Rows of x with where their sums go.
 struct Rows {
   const X* x;
