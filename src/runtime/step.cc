@@ -197,10 +197,12 @@ std::vector<package::RowField> StepRunner::fields_moved_by(const graph::Plan& pl
 // None for a model whose rows hold the open page alone.
 std::vector<StepRunner::Stretch> StepRunner::make_stretches(const graph::Plan& plan) {
   std::vector<Stretch> stretches;
+  size_t n_fields = 0;
   if (n_moved_fields() == 0) return stretches;
   const kernel::PlanBindings bindings{rank_.weights, rank_.constants};
   for (size_t begin = 0, end = 0; begin < plan.launches.size(); begin = end) {
     std::vector<package::RowField> fields = fields_moved_by(plan, plan.launches[begin]);
+    n_fields += fields.size();
     end = begin + 1;
     while (fields.empty() && end < plan.launches.size() &&
            fields_moved_by(plan, plan.launches[end]).empty())
@@ -208,6 +210,7 @@ std::vector<StepRunner::Stretch> StepRunner::make_stretches(const graph::Plan& p
     stretches.push_back(
         {backend_->instantiate(part_of(plan, begin, end), bindings), std::move(fields)});
   }
+  FLARE_ASSERT(n_fields == n_moved_fields());
   return stretches;
 }
 
@@ -291,15 +294,12 @@ void StepRunner::move_rows(const Stretch& stretch, std::span<const StepEntry> en
 // Keys and values stay where they are written, so open pages are copied at the end.
 void StepRunner::replay_keeping(const StepPlan& plan, std::span<const StepEntry> entries) {
   if (plan.stretches.empty()) backend_->replay(*plan.whole, step_.inputs);
-  size_t n_fields = 0;
   for (const Stretch& stretch : plan.stretches) {
-    n_fields += stretch.fields.size();
     if (stretch.fields.empty())
       backend_->replay(*stretch.instance, step_.inputs);
     else
       move_rows(stretch, entries);
   }
-  FLARE_ASSERT(n_fields == n_moved_fields());
   for (const StepEntry& e : entries) {
     if (e.kept == nullptr) continue;
     FLARE_ASSERT(e.n_kept > 0 && e.n_kept < e.tokens.size());
