@@ -120,11 +120,13 @@ uint64_t most_pages(const PageLimit& limit, const MemoryPlan& plan) {
   return context;
 }
 
-// Snapshots may take an eighth of what rows leave; pages have the rest.
+// Snapshots may take an eighth of what rows leave, which is a page at least, and leave that page;
+// pages have the rest.
 void choose_pages(const MemoryWishes& wishes, uint64_t left, MemoryPlan* plan) {
   if (plan->row_bytes > 0 && wishes.snapshots > 0) {
+    const uint64_t room = std::min(left / 8, left - plan->page_bytes);
     plan->snapshots =
-        static_cast<uint32_t>(std::min<uint64_t>(wishes.snapshots, left / 8 / plan->row_bytes));
+        static_cast<uint32_t>(std::min<uint64_t>(wishes.snapshots, room / plan->row_bytes));
     left -= plan->snapshots * plan->row_bytes;
   }
   if (plan->page_bytes == 0) return;

@@ -105,6 +105,21 @@ TEST(MemoryPlan, HasAsManyPagesAsItMay) {
       << error.message();
 }
 
+TEST(MemoryPlan, SnapshotsLeaveThePageThatMustBeThere) {
+  auto m = model(4096, 1);
+  m.ranks[0].row.bytes = kMiB / 16;
+  // Behind two rows a page and 102 KiB: an eighth of that would hold four snapshots.
+  const MemoryLimit limit{.bytes = program(m) + kGiB + kScratch + io(m) + kMiB / 8 + 2 * kMiB +
+                                   kMiB / 10};
+  MemoryWishes wishes{.limit = limit};
+  wishes.snapshots = 8;
+  const MemoryPlan plan = plan_memory(m, kScratch, wishes, 64 * kGiB, 32 * kGiB);
+  EXPECT_EQ(plan.pages, 1u);
+  EXPECT_EQ(plan.snapshots, 1u);
+  EXPECT_EQ(plan.max_context, 128u);
+  EXPECT_LE(plan.total(), limit.bytes);
+}
+
 TEST(MemoryPlan, CountsTheVocabularyOfConstraintsOfServers) {
   auto m = model(4096, 8);
   m.frontend.tokenizer_json = "{}";

@@ -57,7 +57,8 @@ class RecentMedian {
 // Confined to the engine thread.
 class PrefillPace {
  public:
-  static constexpr double kLongestStep = 0.5;  // seconds
+  static constexpr double kLongestStep = 0.5;   // seconds
+  static constexpr double kLongestHold = 10.0;  // the same: who waits longer thinks it hangs
 
   // slowdown >= 1.
   explicit PrefillPace(double slowdown) : slowdown_(slowdown) {}
@@ -76,7 +77,7 @@ class PrefillPace {
   }
   uint32_t piece_rows(uint32_t chunk) const { return std::min(chunk, piece_rows_); }
   // How long an answer that has just begun may wait for prompts that came with it.
-  double hold_seconds() const { return 2 * kLongestStep * (slowdown_ - 1); }
+  double hold_seconds() const { return std::min(2 * kLongestStep * (slowdown_ - 1), kLongestHold); }
   // What a piece may take beside one step of answers.
   double piece_seconds() const;
   // Whether the piece waits for one step of answers.

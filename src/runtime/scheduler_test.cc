@@ -114,6 +114,12 @@ TEST(PrefillPace, WhereNobodyAnswersAStepEndsInTime) {
 }
 
 // A short step behind it costs more than a somewhat longer one.
+TEST(PrefillPace, AnswersWaitForACrowdBySlowdownButNeverForLong) {
+  EXPECT_EQ(PrefillPace(1).hold_seconds(), 0);
+  EXPECT_EQ(PrefillPace(2).hold_seconds(), 1);
+  EXPECT_EQ(PrefillPace(1000).hold_seconds(), PrefillPace::kLongestHold);
+}
+
 TEST(PrefillPace, AStepTakesUpToHalfMoreWhereThatEndsAllPrompts) {
   PrefillPace pace(2);
   const uint32_t rows = pace.rows_alone(1 << 20, 2048);
