@@ -266,12 +266,16 @@ void Engine::loop() {
 // How soon a request that waits for the disk notices its deadline, and that the disk hangs.
 constexpr std::chrono::milliseconds kDeadlineCheck{100};
 
-// Some of what the next request will want, while nobody waits for it. False: there is enough.
-bool Engine::prepare_memory() {
-  constexpr uint32_t kRows = 3;  // its own, and snapshots of its prompt and its answer
-  constexpr uint32_t kPages = 16;
+// What the next request will want, while nobody waits for it: its row, snapshots of its prompt and
+// of its answer, and pages.
+constexpr uint32_t kIdleRows = 3, kIdlePages = 16;
+// What running ones will want next, beside a page each: two frontiers may come together.
+constexpr uint32_t kNextRows = 2;
+
+// Backs a part of what will be wanted: so many rows and pages. False: there is enough.
+bool Engine::prepare_memory(uint32_t rows, uint32_t pages) {
   try {
-    return runner_.rows().prepare_one(kRows) || runner_.pages().prepare_one(kPages);
+    return runner_.rows().prepare_part(rows) || runner_.pages().prepare_part(pages);
   } catch (const Error&) {
     return false;  // whoever needs it will hear why there is none
   }
@@ -282,7 +286,7 @@ bool Engine::collect() {
   std::unique_lock lock(wake_->mutex);
   while (active_.empty() && waiting_.empty() && inbox_.empty() && !quitting_) {
     lock.unlock();
-    const bool more = prepare_memory();
+    const bool more = prepare_memory(kIdleRows, kIdlePages);
     lock.lock();
     if (!more) break;
   }
@@ -366,7 +370,8 @@ Engine::Batch Engine::gather(const std::vector<uint32_t>& rows, bool answers, bo
   return batch;
 }
 
-// Prompts beside answers are read in pieces, a part of one between two steps of answers.
+// Prompts beside answers are read in pieces, a part of one between two steps of answers. So is
+// memory taken: streams that began together want their next pages in the same step.
 void Engine::run_step() {
   if (options_.before_step) options_.before_step();
   fork_choices();
@@ -384,12 +389,17 @@ void Engine::run_step() {
     reading_ = std::make_unique<Batch>(std::move(prompts));
     reading_seconds_ = 0;
   }
-  double beside = 0;
+  double preparing = 0, beside = 0;
+  if (step.decode_rows > 0) {
+    const Clock::time_point begin = Clock::now();
+    prepare_memory(kNextRows, static_cast<uint32_t>(active_.size()) + 1);
+    preparing = std::chrono::duration<double>(Clock::now() - begin).count();
+  }
   const bool reads = reading_ && (step.entries.empty() || !pace_.rests());
   if (reads) {
     const double before = reading_seconds_;
     const bool ended = read_on(step.entries.empty() ? std::numeric_limits<double>::infinity()
-                                                    : pace_.piece_seconds());
+                                                    : pace_.piece_seconds() - preparing);
     beside = ended ? 0 : reading_seconds_ - before;
   }
   if (!step.entries.empty()) {

@@ -123,7 +123,7 @@ class Engine {
 
   // The loop.
   void loop();
-  bool prepare_memory();
+  bool prepare_memory(uint32_t rows, uint32_t pages);
   bool collect();
   std::optional<FinishReason> ended(const Active& a, Clock::time_point now) const;
   void drop_ended();

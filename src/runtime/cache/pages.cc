@@ -1,6 +1,8 @@
 // Block accounting.
 #include "runtime/cache/pages.h"
 
+#include <algorithm>
+
 #include "base/checked.h"
 
 namespace flare::runtime {
@@ -29,16 +31,22 @@ std::byte* BlockPool::acquire() {
     index = backed_;
     range_->back(uint64_t{index} * block_bytes_, block_bytes_);
     ++backed_;
+    part_ = 0;
   }
   references_[index] = 1;
   ++used_;
   return range_->base() + uint64_t{index} * block_bytes_;
 }
 
-bool BlockPool::prepare_one(uint32_t n) {
+bool BlockPool::prepare_part(uint32_t n) {
   if (free_.size() >= n || backed_ == n_blocks_) return false;
-  range_->back(uint64_t{backed_} * block_bytes_, block_bytes_);
-  free_.push_back(backed_++);
+  const uint64_t bytes = std::min(kPart, block_bytes_ - part_);
+  range_->back(uint64_t{backed_} * block_bytes_ + part_, bytes);
+  part_ += bytes;
+  if (part_ == block_bytes_) {
+    free_.push_back(backed_++);
+    part_ = 0;
+  }
   return true;
 }
 

@@ -39,18 +39,34 @@ TEST_F(Blocks, HandsOutDistinctWritableBlocksUntilNoneIsLeft) {
 
 TEST_F(Blocks, PreparesSomeAheadAndNoMoreThanThereAre) {
   BlockPool pool(*backend_, 64, 3);
-  EXPECT_TRUE(pool.prepare_one(2));
-  EXPECT_TRUE(pool.prepare_one(2));
-  EXPECT_FALSE(pool.prepare_one(2));
+  EXPECT_TRUE(pool.prepare_part(2));
+  EXPECT_TRUE(pool.prepare_part(2));
+  EXPECT_FALSE(pool.prepare_part(2));
   EXPECT_EQ(pool.used(), 0u);
   EXPECT_EQ(pool.available(), 3u);
   std::set<std::byte*> seen = {pool.acquire(), pool.acquire()};
-  EXPECT_TRUE(pool.prepare_one(2));
-  EXPECT_FALSE(pool.prepare_one(2)) << "that was the last";
+  EXPECT_TRUE(pool.prepare_part(2));
+  EXPECT_FALSE(pool.prepare_part(2)) << "that was the last";
   seen.insert(pool.acquire());
   EXPECT_EQ(seen.size(), 3u);
   BlockPool none(*backend_, 0, 0);
-  EXPECT_FALSE(none.prepare_one(1));
+  EXPECT_FALSE(none.prepare_part(1));
+}
+
+TEST_F(Blocks, PreparesLargeBlocksInParts) {
+  constexpr uint64_t kBytes = (uint64_t{5} << 20) + 64;  // three parts
+  BlockPool pool(*backend_, kBytes, 3);
+  for (int part = 0; part < 2; ++part) EXPECT_TRUE(pool.prepare_part(1));
+  // One that is taken meanwhile is whole.
+  std::byte* const first = pool.acquire();
+  std::memset(first, 1, kBytes);
+  int parts = 0;
+  while (pool.prepare_part(1)) ++parts;
+  EXPECT_EQ(parts, 3);
+  std::byte* const second = pool.acquire();
+  EXPECT_EQ(second, first + kBytes);
+  std::memset(second, 2, kBytes);
+  EXPECT_EQ(first[kBytes - 1], std::byte{1});
 }
 
 TEST_F(Blocks, ReusesWhatCameBack) {
