@@ -116,6 +116,8 @@ def main():
 
     before = [gap for stream in streams for gap in stream.gaps(begin - flags.before + 1, begin)]
     during = [gap for stream in streams for gap in stream.gaps(begin, end)]
+    # Streams grow, and so does what each of their tokens reads.
+    after = [gap for stream in streams for gap in stream.gaps(end, min(s.stamps[-1] for s in streams))]
     for prompt in prompts:
         first = prompt.stamps[0] - begin if prompt.stamps else float("nan")
         print(f"long prompt            {prompt.usage['prompt_tokens']} tokens, first token after {first:.1f} s")
@@ -123,6 +125,8 @@ def main():
         raise SystemExit("too few tokens: more --tokens or a shorter prompt")
     line("between tokens before", before)
     line("between tokens during", during)
+    if after:
+        line("between tokens after", after)
     line("an idle thread here", idle)
     print(f"p99 during / median before  {quantile(during, 0.99) / statistics.median(before):.2f}  (target: 2)")
 
