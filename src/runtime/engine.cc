@@ -269,8 +269,6 @@ constexpr std::chrono::milliseconds kDeadlineCheck{100};
 // What the next request will want, while nobody waits for it: its row, snapshots of its prompt and
 // of its answer, and pages.
 constexpr uint32_t kIdleRows = 3, kIdlePages = 16;
-// What running ones will want next, beside a page each: two frontiers may come together.
-constexpr uint32_t kNextRows = 2;
 
 // Backs a part of what will be wanted: so many rows and pages. False: there is enough.
 bool Engine::prepare_memory(uint32_t rows, uint32_t pages) {
@@ -371,7 +369,8 @@ Engine::Batch Engine::gather(const std::vector<uint32_t>& rows, bool answers, bo
 }
 
 // Prompts beside answers are read in pieces, a part of one between two steps of answers. So is
-// memory taken: streams that began together want their next pages in the same step.
+// memory taken: streams that began together want their next pages, and rows for snapshots, in the
+// same step.
 void Engine::run_step() {
   if (options_.before_step) options_.before_step();
   fork_choices();
@@ -392,7 +391,8 @@ void Engine::run_step() {
   double preparing = 0, beside = 0;
   if (step.decode_rows > 0) {
     const Clock::time_point begin = Clock::now();
-    prepare_memory(kNextRows, static_cast<uint32_t>(active_.size()) + 1);
+    const auto each = static_cast<uint32_t>(active_.size()) + 1;
+    prepare_memory(each, each);
     preparing = std::chrono::duration<double>(Clock::now() - begin).count();
   }
   const bool reads = reading_ && (step.entries.empty() || !pace_.rests());
