@@ -26,6 +26,7 @@ struct Flags {
   uint32_t width = 1, repetitions = 20, warmup = 3;
   uint64_t seed = 0;
   int threads = 0;
+  bool launches = false;
 };
 
 constexpr const char* kFooter = R"(
@@ -57,6 +58,18 @@ Json spread_json(const Spread& s) {
                        {"most_s", s.most}});
 }
 
+Json launches_json(const RoundCell& cell, const bench::Peaks& peaks) {
+  Json launches = Json::array();
+  for (const LaunchCell& launch : cell.launches)
+    launches.push_back(Json::object({{"name", launch.name},
+                                     {"count", launch.count},
+                                     {"seconds", launch.seconds},
+                                     {"bytes", launch.work.bytes()},
+                                     {"operations", launch.work.total_operations()},
+                                     {"roof_s", bench::roof_seconds(launch.work, peaks)}}));
+  return launches;
+}
+
 Json report_json(const Conditions& c, const RoundOptions& options, const RoundReport& report) {
   Json cells = Json::array(), prefill = Json::array();
   for (const RoundCell& cell : report.cells) {
@@ -70,6 +83,7 @@ Json report_json(const Conditions& c, const RoundOptions& options, const RoundRe
     row.set("operations", cell.work.total_operations());
     row.set("roof_s", roof);
     row.set("roof_share", roof / cell.seconds.median);
+    if (options.launches) row.set("launches", launches_json(cell, report.peaks));
     cells.push_back(std::move(row));
   }
   for (const PrefillCell& cell : report.prefill) {
@@ -99,6 +113,27 @@ Json report_json(const Conditions& c, const RoundOptions& options, const RoundRe
                        {"score_s", report.score_s}});
 }
 
+// All layers' launches of a name together; small ones have nothing to be compared with.
+std::string launches_text(const RoundCell& cell, const bench::Peaks& peaks) {
+  std::string out = fmt::format(
+      "\nlaunches of a round of {} behind {} tokens (medians)\n{:40}  count  us each   ms in all"
+      "   GB/s  GOP/s  % of roof\n",
+      cell.batch, cell.context, "");
+  double sum = 0;
+  for (const LaunchCell& launch : cell.launches) {
+    const double s = launch.seconds;
+    sum += s;
+    out += fmt::format("{:40}  {:>5}  {:>7.1f}  {:>10.3f}", launch.name, launch.count,
+                       s / launch.count * 1e6, s * 1e3);
+    if (launch.work.bytes() > 0)
+      out += fmt::format("  {:>5.1f}  {:>5.0f}  {:>9.0f}", launch.work.bytes() / s / 1e9,
+                         launch.work.total_operations() / s / 1e9,
+                         per_cent(bench::roof_seconds(launch.work, peaks), s));
+    out += "\n";
+  }
+  return out + fmt::format("{:40}  {:>5}  {:>7}  {:>10.3f}\n", "sum", "", "", sum * 1e3);
+}
+
 std::string report_text(const Conditions& c, const RoundOptions& options,
                         const RoundReport& report) {
   std::string out =
@@ -125,6 +160,8 @@ std::string report_text(const Conditions& c, const RoundOptions& options,
         per_cent(cell.work.bytes() / median, report.peaks.read_bytes),
         per_cent(bench::roof_seconds(cell.work, report.peaks), median));
   }
+  for (const RoundCell& cell : report.cells)
+    if (!cell.launches.empty()) out += launches_text(cell, report.peaks);
   return out + fmt::format("\nscore {:.3f} ms, the mean of {} medians\n", report.score_s * 1e3,
                            report.cells.size());
 }
@@ -173,7 +210,8 @@ int run(const Flags& flags, const CommonFlags& common) {
                        .width = flags.width,
                        .repetitions = flags.repetitions,
                        .warmup = flags.warmup,
-                       .seed = flags.seed};
+                       .seed = flags.seed,
+                       .launches = flags.launches};
   std::ranges::sort(options.batches);
   // Refused before the work, made after it: an interruption in between has nothing to remove.
   if (!flags.output.empty()) OutputSet().create(flags.output);
@@ -231,6 +269,7 @@ std::function<int()> declare_bench(CLI::App& app, const CommonFlags& common) {
   app.add_option("--seed", flags->seed, "of the token ids (0)")
       ->type_name("N")
       ->check(check_integer<uint64_t>);
+  app.add_flag("--launches", flags->launches, "what each launch of a round takes");
   app.add_option("--output", flags->output, "JSON file to write")->type_name("FILE");
   add_kv_dtype_flag(app, &flags->kv_dtype);
   add_run_flags(app, *flags);

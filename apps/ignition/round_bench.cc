@@ -123,9 +123,51 @@ class RoundBench {
       advance_(1);
     }
     measure_operations();
-    report_.cells.push_back(
-        {batch, context, spread_of(seconds), spread_of(sampling).median,
-         bench::step_work(rank_, plan(), rows, static_cast<int64_t>(greedy.size()))});
+    const auto n_logits = static_cast<int64_t>(greedy.size());
+    report_.cells.push_back({batch, context, spread_of(seconds), spread_of(sampling).median,
+                             bench::step_work(rank_, plan(), rows, n_logits),
+                             options_.launches ? measure_launches(entries, marks, rows, n_logits)
+                                               : std::vector<LaunchCell>()});
+  }
+
+  // Rounds of their own, since reading the clock takes time.
+  std::vector<LaunchCell> measure_launches(const std::vector<runtime::StepEntry>& entries,
+                                           const std::vector<runtime::SequenceMemory::Mark>& marks,
+                                           const std::vector<bench::SequenceRows>& rows,
+                                           int64_t n_logits) {
+    std::vector<LaunchCell> cells;
+    std::vector<size_t> cell_of;               // by launch
+    std::vector<std::vector<double>> samples;  // by cell, by round
+    std::vector<double> seconds;
+    for (uint32_t i = 0; i < options_.repetitions; ++i) {
+      measure_read();
+      const graph::Plan& plan = runner_.step_timed(entries, &seconds);
+      if (i == 0) {
+        cell_of = group_launches(plan, bench::launch_work(rank_, plan, rows, n_logits), &cells);
+        samples.resize(cells.size());
+      }
+      for (std::vector<double>& of_cell : samples) of_cell.push_back(0);
+      for (size_t l = 0; l < seconds.size(); ++l) samples[cell_of[l]].back() += seconds[l];
+      for (size_t b = 0; b < marks.size(); ++b) sequences_[b].return_to(marks[b]);
+      advance_(1);
+    }
+    for (size_t c = 0; c < cells.size(); ++c) cells[c].seconds = spread_of(samples[c]).median;
+    return cells;
+  }
+
+  // The cell of each launch; cells without seconds.
+  std::vector<size_t> group_launches(const graph::Plan& plan, const std::vector<bench::Work>& works,
+                                     std::vector<LaunchCell>* cells) const {
+    std::vector<size_t> cell_of;
+    for (size_t l = 0; l < plan.launches.size(); ++l) {
+      const std::string name = bench::launch_name(rank_, plan, plan.launches[l]).text;
+      auto cell = std::ranges::find(*cells, name, &LaunchCell::name);
+      if (cell == cells->end()) cell = cells->insert(cell, LaunchCell{.name = name});
+      ++cell->count;
+      cell->work += works[l];
+      cell_of.push_back(static_cast<size_t>(cell - cells->begin()));
+    }
+    return cell_of;
   }
 
   void summarise() {
@@ -181,7 +223,8 @@ RoundReport measure_rounds(runtime::StepRunner& runner, const package::PreparedM
 
 uint64_t round_bench_total(const RoundOptions& options) {
   const uint64_t rounds = uint64_t{options.batches.size()} * options.contexts.size() *
-                          (uint64_t{options.warmup} + options.repetitions);
+                          (uint64_t{options.warmup} + options.repetitions +
+                           (options.launches ? options.repetitions : 0));
   return uint64_t{options.batches.back()} * options.contexts.back() + rounds;
 }
 

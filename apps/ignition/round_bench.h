@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
+#include "machine/launch_name.h"
 #include "machine/step_work.h"
 #include "runtime/step.h"
 
@@ -19,6 +21,7 @@ struct RoundOptions {
   uint32_t repetitions = 20;       // samples of a cell
   uint32_t warmup = 3;             // rounds before them
   uint64_t seed = 0;               // of the token ids
+  bool launches = false;           // time the launches of a round too
 };
 
 // Order statistics of samples.
@@ -27,12 +30,21 @@ struct Spread {
 };
 Spread spread_of(std::vector<double> samples);
 
+// The launches of a step that do the same in every layer.
+struct LaunchCell {
+  std::string name;  // bench::LaunchName
+  uint32_t count = 0;
+  double seconds = 0;  // of all together: median over rounds
+  bench::Work work;    // the same
+};
+
 // One round: a step of `batch` sequences of `width` rows and a greedy choice from every row.
 struct RoundCell {
   uint32_t batch = 0, context = 0;
   Spread seconds;
-  double sampling_s = 0;  // median of the choice alone, part of `seconds`
-  bench::Work work;       // of the step
+  double sampling_s = 0;             // median of the choice alone, part of `seconds`
+  bench::Work work;                  // of the step
+  std::vector<LaunchCell> launches;  // in order of the plan, if asked for
 };
 
 // Reading the first `context` tokens of a sequence in chunks. One sample per sequence.

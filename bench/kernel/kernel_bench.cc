@@ -23,6 +23,7 @@
 #include "bench_main.h"
 #include "kernel/kernels.h"
 #include "kernel/synthetic_model.h"
+#include "machine/launch_name.h"
 #include "machine/step_work.h"
 #include "prepare/prepare.h"
 
@@ -65,35 +66,6 @@ double median(std::vector<double> values) {
 }
 
 bool is_prompt(int32_t rows) { return rows > kMostSequences; }
-
-// "text/layers/3/mlp/gate|up" → "mlp/gate+up".
-std::string short_name(std::string name) {
-  constexpr std::string_view kLayers = "text/layers/";
-  if (name.starts_with(kLayers)) {
-    name = name.substr(name.find('/', kLayers.size()) + 1);
-  } else if (name.starts_with("text/")) {
-    name = name.substr(5);
-  }
-  std::ranges::replace(name, '|', '+');
-  return name;
-}
-
-struct LaunchName {
-  std::string text;
-  bool has_weight = false;
-};
-
-LaunchName launch_name(const package::Rank& rank, const graph::Plan& plan,
-                       const graph::Launch& launch) {
-  const graph::Op op = kernel::kernel_info(static_cast<kernel::KernelId>(launch.kernel)).op;
-  const graph::Operand* operands = &plan.operands[launch.first_operand];
-  for (uint32_t i = 0; i < launch.n_operands; ++i)
-    if (operands[i].space == graph::Space::kWeight)
-      return {fmt::format("{}:{}", graph::op_name(op),
-                          short_name(rank.weight_names[operands[i].index])),
-              true};
-  return {fmt::format("{}:{}", graph::op_name(op), operands[0].cols), false};
-}
 
 package::PreparedModel prepare_model(const ModelShape& shape, FormatId format, uint32_t layers,
                                      uint32_t vocab) {

@@ -28,8 +28,10 @@ class Counter {
     for (const SequenceRows& s : sequences) n_rows_ += s.rows;
   }
 
-  Work count() {
+  std::vector<Work> count() {
+    std::vector<Work> works;
     for (const graph::Launch& launch : plan_.launches) {
+      work_ = {};
       const auto id = static_cast<kernel::KernelId>(launch.kernel);
       const Operand* operands = &plan_.operands[launch.first_operand];
       const graph::Immediate* immediates = plan_.immediates.data() + launch.first_immediate;
@@ -47,8 +49,9 @@ class Counter {
         default:
           break;
       }
+      works.push_back(work_);
     }
-    return work_;
+    return works;
   }
 
  private:
@@ -109,7 +112,7 @@ class Counter {
   const int64_t n_logits_;
   int64_t n_rows_ = 0;
   std::vector<bool> was_read_;  // by weight
-  Work work_;
+  Work work_;                   // of a launch
 };
 
 }  // namespace
@@ -129,6 +132,13 @@ Work& Work::operator+=(const Work& other) {
 
 Work step_work(const package::Rank& rank, const graph::Plan& plan,
                std::span<const SequenceRows> sequences, int64_t n_logits) {
+  Work sum;
+  for (const Work& work : launch_work(rank, plan, sequences, n_logits)) sum += work;
+  return sum;
+}
+
+std::vector<Work> launch_work(const package::Rank& rank, const graph::Plan& plan,
+                              std::span<const SequenceRows> sequences, int64_t n_logits) {
   return Counter(rank, plan, sequences, n_logits).count();
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "graph/plan.h"
 #include "machine/peaks.h"
@@ -32,6 +33,9 @@ struct Work {
 // ops by element are left out.
 Work step_work(const package::Rank& rank, const graph::Plan& plan,
                std::span<const SequenceRows> sequences, int64_t n_logits);
+// The same by launch of the plan; a weight that two launches read counts for the first.
+std::vector<Work> launch_work(const package::Rank& rank, const graph::Plan& plan,
+                              std::span<const SequenceRows> sequences, int64_t n_logits);
 
 // Seconds: the larger of bytes ÷ read bandwidth and the sum of operations ÷ their peaks.
 double roof_seconds(const Work& work, const Peaks& peaks);

@@ -71,6 +71,10 @@ class Backend {
   // Runs the plan on live counts within its capacity. Does not allocate. Errors: none; the caller
   // guarantees the inputs.
   virtual void replay(PlanInstance& instance, const StepInputs& inputs) = 0;
+  // The same, and `seconds` tells how long each launch of the plan took, the wait for its slowest
+  // member included: one number a launch.
+  virtual void replay_timed(PlanInstance& instance, const StepInputs& inputs,
+                            std::span<double> seconds) = 0;
 };
 
 struct CpuOptions {

@@ -255,17 +255,30 @@ const StepRunner::StepPlan& StepRunner::plan_for(int32_t rows, int32_t sequences
   FLARE_ASSERT(false && "a step beyond the catalog");
 }
 
-void StepRunner::step(std::span<const StepEntry> entries) {
+const StepRunner::StepPlan& StepRunner::begin_step(std::span<const StepEntry> entries) {
   fill_inputs(entries, &step_);
   const kernel::StepInputs& in = step_.inputs;
   // Larger plans would write over the values of a piece.
   FLARE_ASSERT(!has_piece() || std::cmp_less_equal(in.n_rows, model_.capacity.max_concurrency));
-  const StepPlan& plan = plan_for(in.n_rows, in.n_sequences, in.n_logits);
+  return plan_for(in.n_rows, in.n_sequences, in.n_logits);
+}
+
+void StepRunner::step(std::span<const StepEntry> entries) {
+  const StepPlan& plan = begin_step(entries);
   if (std::ranges::any_of(entries, [](const StepEntry& e) { return e.kept != nullptr; }))
     replay_keeping(plan, entries);
   else
-    backend_->replay(*plan.whole, in);
+    backend_->replay(*plan.whole, step_.inputs);
   for (const StepEntry& e : entries) e.memory->commit_rows(static_cast<uint32_t>(e.tokens.size()));
+}
+
+const graph::Plan& StepRunner::step_timed(std::span<const StepEntry> entries,
+                                          std::vector<double>* seconds) {
+  const StepPlan& plan = begin_step(entries);
+  seconds->resize(plan.whole->plan().launches.size());
+  backend_->replay_timed(*plan.whole, step_.inputs, *seconds);
+  for (const StepEntry& e : entries) e.memory->commit_rows(static_cast<uint32_t>(e.tokens.size()));
+  return plan.whole->plan();
 }
 
 // What moves the state of a sequence runs twice where its row is kept: up to the frontier, and on

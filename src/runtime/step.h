@@ -52,6 +52,8 @@ class StepRunner {
   // row, in entry order. The caller keeps within capacity and has seen to free pages. Does not
   // allocate once buffers have grown to capacity.
   void step(std::span<const StepEntry> entries);
+  // The same, and how many seconds each launch of the returned plan took. No entry has `kept`.
+  const graph::Plan& step_timed(std::span<const StepEntry> entries, std::vector<double>* seconds);
   int n_logits() const { return last_->inputs.n_logits; }
   std::span<const float> logits(int l) const;
   // Taps of the last step, [T, cols] each, in the order of plan.taps; empty without taps.
@@ -111,6 +113,7 @@ class StepRunner {
   }
   void replay_keeping(const StepPlan& plan, std::span<const StepEntry> entries);
   void move_rows(const Stretch& stretch, std::span<const StepEntry> entries);
+  const StepPlan& begin_step(std::span<const StepEntry> entries);
   void fill_inputs(std::span<const StepEntry> entries, Arrays* arrays);
   const StepPlan& plan_for(int32_t rows, int32_t sequences, int32_t logits) const;
 

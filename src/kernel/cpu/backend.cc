@@ -2,6 +2,7 @@
 #include "kernel/backend.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 
 #include "base/buffer.h"
@@ -160,7 +161,24 @@ class CpuBackend final : public Backend {
     team_.run(work_);
   }
 
+  void replay_timed(PlanInstance& instance, const StepInputs& inputs,
+                    std::span<double> seconds) override {
+    FLARE_ASSERT(seconds.size() == instance.plan().launches.size());
+    ends_.resize(seconds.size());
+    times_ = true;
+    Clock::time_point begin = Clock::now();
+    replay(instance, inputs);
+    times_ = false;
+    if (!ends_.empty()) ends_.back() = Clock::now();
+    for (size_t i = 0; i < seconds.size(); ++i) {
+      seconds[i] = std::chrono::duration<double>(ends_[i] - begin).count();
+      begin = ends_[i];
+    }
+  }
+
  private:
+  using Clock = std::chrono::steady_clock;
+
   // Operands that no launch names are not checked either.
   static bool is_bound(const graph::Operand& o, const PlanBindings& bindings) {
     return (o.space != Space::kWeight || o.index < bindings.weights.size()) &&
@@ -192,15 +210,18 @@ class CpuBackend final : public Backend {
                                               : 1;
   }
 
-  void walk(Member& member) const {
+  void walk(Member& member) {
     const CpuInstance& instance = *current_;
     const graph::Plan& plan = instance.plan_;
     std::byte* arena = scratch_.data();
     std::byte* workspace = arena + (plan.arena_bytes + kAlignment - 1) / kAlignment * kAlignment;
-    bool first = true;
-    for (const Step& step : instance.steps_) {
-      if (!first) member.barrier();  // the last one is the end of the run
-      first = false;
+    const bool times = times_ && member.index() == 0;
+    for (size_t launch = 0; launch < instance.steps_.size(); ++launch) {
+      const Step& step = instance.steps_[launch];
+      if (launch > 0) {
+        member.barrier();  // the last one is the end of the run
+        if (times) ends_[launch - 1] = Clock::now();
+      }
       OperandView views[kMaxOperands];
       bool wanted = true;
       for (uint32_t i = 0; i < step.n_operands; ++i) {
@@ -234,6 +255,8 @@ class CpuBackend final : public Backend {
   const std::function<void(Member&)> work_;  // made once: a replay allocates nothing
   const CpuInstance* current_ = nullptr;     // during a replay
   const StepInputs* inputs_ = nullptr;
+  bool times_ = false;                   // this replay is timed
+  std::vector<Clock::time_point> ends_;  // of its launches
 };
 
 }  // namespace
