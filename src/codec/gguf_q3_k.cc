@@ -25,7 +25,13 @@ struct Q3K {
                static_cast<float>(code_at(block, j) - 4);
   }
   static void codes(const std::byte* block, uint8_t* out) {
-    for (int j = 0; j < 256; ++j) out[j] = static_cast<uint8_t>(code_at(block, j));
+    for (int j = 0; j < 256; j += 8) {
+      const int half = j / 128, r = j % 128 / 32, l = j % 32;
+      const auto lows = load_le<uint64_t>(block + 32 + 32 * half + l) >> (2 * r);
+      const auto highs = load_le<uint64_t>(block + l) >> (4 * half + r);
+      store_le(reinterpret_cast<std::byte*>(out + j),
+               (lows & 0x0303030303030303u) | (highs & 0x0101010101010101u) << 2);
+    }
   }
 };
 
