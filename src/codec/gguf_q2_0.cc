@@ -17,10 +17,6 @@ struct Q2_0 {
     for (int j = 0; j < 64; ++j)
       out[j] = d * static_cast<float>((byte_at(block, 2 + j / 4) >> 2 * (j % 4) & 3) - 1);
   }
-  static void codes(const std::byte* block, uint8_t* out) {
-    for (int j = 0; j < 64; ++j)
-      out[j] = static_cast<uint8_t>(byte_at(block, 2 + j / 4) >> 2 * (j % 4) & 3);
-  }
 };
 
 }  // namespace

@@ -8,37 +8,13 @@
 namespace flare::codec {
 namespace {
 
-// An object of 2-bit words, lane by lane; padding lanes hold `padding`.
-struct PairFormat {
-  FormatId id;
-  uint64_t group, base_bytes;
-  unsigned padding;
-};
-constexpr PairFormat kQ2 = {FormatId::kQ2G64, 64, 16, 1}, kT2 = {FormatId::kT2G128, 128, 32, 0};
-
-template <typename Word, typename Scale>
-ByteVector pack_pairs(const PairFormat& f, uint64_t n, uint64_t k, const Word& word,
-                      const Scale& scale) {
-  const uint64_t padded = oracle_align_up(k, 128), groups = padded / f.group;
-  const uint64_t scale_at = oracle_align_up(n * groups * f.base_bytes, 256);
-  ByteVector object(scale_at + 2 * n * groups);
-  for (uint64_t r = 0; r < n; ++r) {
-    for (uint64_t c = 0; c < padded; ++c)
-      object[r * groups * f.base_bytes + c / 4] |=
-          static_cast<std::byte>((c < k ? word(r, c) : f.padding) << 2 * (c % 4));
-    for (uint64_t g = 0; g * f.group < k; ++g)
-      store_le<uint16_t>(&object[scale_at + 2 * (r * groups + g)], scale(r, g));
-  }
-  return object;
-}
-
 TEST(ImportedCodes, Q2MatchesTheGoldenObject) {
   const uint16_t scales[2][2] = {{0x3800, 0xBC00}, {0x0001, 0x8000}};
   const auto word = [](uint64_t, uint64_t c) {
     return c == 64 ? 0u : static_cast<unsigned>(c % 4);
   };
-  const ByteVector object =
-      pack_pairs(kQ2, 2, 65, word, [&](uint64_t r, uint64_t g) { return scales[r][g]; });
+  const ByteVector object = oracle_pack_pairs(kOracleQ2, 2, 65, word,
+                                              [&](uint64_t r, uint64_t g) { return scales[r][g]; });
   EXPECT_EQ(sha256_hex(object).substr(0, 16), "55e0dec9b569a3b9");
   const Format& f = format(FormatId::kQ2G64);
   const Geometry g{2, 65};
@@ -58,11 +34,12 @@ TEST(ImportedCodes, MatchTheGoldenFullPattern) {
   };
   const Geometry g{3, 130};
   const struct {
-    PairFormat format;
+    OraclePairs format;
     int qmin, span;
     uint64_t size;
     std::string_view sha;
-  } cases[] = {{kQ2, -1, 4, 280, "47ff14da40d0f0c5"}, {kT2, -1, 3, 268, "ff939318c945e1bd"}};
+  } cases[] = {{kOracleQ2, -1, 4, 280, "47ff14da40d0f0c5"},
+               {kOracleT2, -1, 3, 268, "ff939318c945e1bd"}};
   for (const auto& c : cases) {
     const Format& f = format(c.format.id);
     SCOPED_TRACE(f.name);
@@ -72,7 +49,7 @@ TEST(ImportedCodes, MatchTheGoldenFullPattern) {
     const auto word = [&](uint64_t r, uint64_t k) {
       return static_cast<unsigned>(code(r, k) + (c.format.id == FormatId::kQ2G64 ? 1 : 0)) & 3u;
     };
-    const ByteVector object = pack_pairs(c.format, 3, 130, word, scale);
+    const ByteVector object = oracle_pack_pairs(c.format, 3, 130, word, scale);
     EXPECT_EQ(sha256_hex(object).substr(0, 16), c.sha);
     ASSERT_EQ(f.planes(g).total_bytes, c.size);
     const std::vector<float> values = decode_all(f, g, object.data());
@@ -102,13 +79,13 @@ TEST(ImportedCodes, IllegalWordsAreNamed) {
     EXPECT_EQ(error.code(), Code::kValue);
     EXPECT_NE(error.message().find(place), std::string::npos) << error.message();
   };
-  const ByteVector t2 = pack_pairs(kT2, 2, 130, zeros, one);
+  const ByteVector t2 = oracle_pack_pairs(kOracleT2, 2, 130, zeros, one);
   expect_refused(FormatId::kT2G128, t2, 1, std::byte{0x02}, "row 0 column 4");         // binary 10
   expect_refused(FormatId::kT2G128, t2, 32 + 1, std::byte{0x01}, "row 0 column 132");  // padding
   const uint64_t t2_scales = format(FormatId::kT2G128).planes(g).plane[1].offset;
   expect_refused(FormatId::kT2G128, t2, t2_scales + 1, std::byte{0x7c}, "row 0 column 0");
   expect_refused(FormatId::kT2G128, t2, t2_scales + 1, std::byte{0x80}, "row 0 column 0");  // −0
-  const ByteVector q2 = pack_pairs(kQ2, 2, 130, zeros, one);
+  const ByteVector q2 = oracle_pack_pairs(kOracleQ2, 2, 130, zeros, one);
   expect_refused(FormatId::kQ2G64, q2, 2 * 16 + 1, std::byte{0x54}, "row 0 column 132");
   const uint64_t q2_scales = format(FormatId::kQ2G64).planes(g).plane[1].offset;
   expect_refused(FormatId::kQ2G64, q2, q2_scales + 3, std::byte{0x7c}, "row 0 column 64");

@@ -37,6 +37,9 @@ constexpr PanelFormat kPanelFormats[] = {
     {FormatId::kGgufQ4K, 4, 0, 32, 0, Scales::kSixBits},
     {FormatId::kGgufQ5K, 4, 1, 32, 0, Scales::kSixBits},
     {FormatId::kGgufQ6K, 4, 2, 16, 32, Scales::kBytes},
+    {FormatId::kQ2G64, 2, 0, 64, 1, Scales::kHalf},
+    {FormatId::kT2G128, 2, 0, 64, 1, Scales::kHalf},
+    {FormatId::kGgufQ2_0, 2, 0, 64, 1, Scales::kHalf},
     {FormatId::kGgufQ2K, 2, 0, 16, 0, Scales::kNibbles},
     {FormatId::kGgufQ3K, 4, 0, 16, 4, Scales::kBytes},
     {FormatId::kGgufIq4Nl, 4, 0, 32, 0, Scales::kHalf},
@@ -151,6 +154,46 @@ void scatter_codes(const PanelFormat& f, const PanelShape& shape, const uint8_t*
   }
 }
 
+// Codes of two bits that are stored as columns follow each other, four a byte: 16 bytes of 64
+// columns, and the next `stride` bytes on.
+struct StoredPairs {
+  const std::byte* first;
+  uint64_t stride;
+  uint64_t count;
+  uint32_t raise;  // one in every pair that is not raised yet
+};
+bool has_pairs(FormatId id) {
+  return id == FormatId::kQ2G64 || id == FormatId::kT2G128 || id == FormatId::kGgufQ2_0;
+}
+StoredPairs stored_pairs(FormatId id, const std::byte* object, Geometry g, uint64_t row) {
+  const Plane plane = format(id).planes(g).plane[0];
+  const std::byte* first = object + plane.offset + row * plane.row_bytes;
+  if (id == FormatId::kGgufQ2_0) return {first + 2, 18, plane.row_bytes / 18, 0};
+  return {first, 16, plane.row_bytes / 16, id == FormatId::kT2G128 ? 0x55555555u : 0};
+}
+
+// The word of a lane from sixteen columns: both are four by four pairs, one the other's transpose.
+uint32_t transpose_pairs(uint32_t w) {
+  uint32_t swapped = (w ^ w >> 6) & 0x00cc00ccu;
+  w ^= swapped ^ swapped << 6;
+  swapped = (w ^ w >> 12) & 0x0000f0f0u;
+  return w ^ swapped ^ swapped << 12;
+}
+
+// What scatter_codes does, for a whole row.
+void scatter_pairs(const PanelShape& shape, const StoredPairs& from, std::byte* panel,
+                   uint64_t lane) {
+  for (uint64_t i = 0; i < from.count; ++i) {
+    std::byte* to =
+        panel + i / 2 * shape.block_bytes + shape.scale_bytes + i % 2 * 4 * kStepBytes + 4 * lane;
+    for (uint64_t j = 0; j < 4; ++j) {
+      const auto w = load_le<uint32_t>(from.first + i * from.stride + 4 * j);
+      // 01 added to each pair without a carry to the next.
+      store_le(to + j * kStepBytes, transpose_pairs(w ^ from.raise ^ (w & from.raise) << 1));
+    }
+  }
+}
+
 // Step s of a block's lane as scatter_codes put it there: byte b is column 4·s + b.
 uint32_t gather_step(const PanelFormat& f, const PanelShape& shape, const std::byte* block,
                      uint64_t lane, uint64_t s) {
@@ -205,8 +248,12 @@ void scatter_scales(const PanelFormat& f, const StoredScales& from, uint64_t b, 
   switch (f.scales) {
     case Scales::kHalf: {
       const uint64_t groups = block_cols(f) / f.group_cols;
-      for (uint64_t g = 0; g < groups && b * groups + g < from.count; ++g)
-        std::memcpy(to + 32 * g + 2 * lane, from.first + (b * groups + g) * from.stride, 2);
+      const uint64_t covered = format(f.id).group / f.group_cols;  // by a stored scale
+      for (uint64_t g = 0; g < groups; ++g) {
+        const uint64_t stored = (b * groups + g) / covered;
+        if (stored == from.count) return;
+        std::memcpy(to + 32 * g + 2 * lane, from.first + stored * from.stride, 2);
+      }
       return;
     }
     case Scales::kHalfAndLow: {
@@ -356,13 +403,18 @@ void pack_panels(FormatId id, const std::byte* object, Geometry g, uint64_t begi
     const uint64_t rows = std::min(kPanelRows, g.rows - p * kPanelRows);
     for (uint64_t lane = 0; lane < rows; ++lane) {
       const uint64_t row = p * kPanelRows + lane;
-      stored.codes(object, g, row, codes.data());
+      if (has_pairs(id)) {
+        scatter_pairs(shape, stored_pairs(id, object, g, row), out, lane);
+      } else {
+        stored.codes(object, g, row, codes.data());
+      }
       const StoredScales scales = has_floats(f) ? StoredScales{} : stored_scales(f, object, g, row);
       const FloatScales floats =
           has_floats(f) ? float_scales(stored, object, g, row) : FloatScales{};
       std::byte* block = out;
       for (uint64_t b = 0; b < shape.blocks; ++b, block += shape.block_bytes) {
-        scatter_codes(f, shape, codes.data() + b * shape.block_cols, block, lane);
+        if (!has_pairs(id))
+          scatter_codes(f, shape, codes.data() + b * shape.block_cols, block, lane);
         if (has_floats(f)) {
           scatter_floats(f, floats, b, g.cols, block, lane);
         } else {

@@ -5,17 +5,19 @@
 // a ggml block has so many), each read from its first byte to its last, in lines of 64 bytes:
 //
 //   scales of row r, before the codes
-//     q4/q5/q6_g64, q8_g32, gguf_q4_0, q5_0, q8_0, iq4_nl: fp16 of group g at 32·g + 2·r
+//     one of fp16 (q2/q4/q5/q6_g64, t2_g128, q8_g32, gguf_q2_0, q4_0, q5_0, q8_0, iq4_nl): that of
+//       group g at 32·g + 2·r; groups of 64 where stored ones are larger
 //     gguf_q4_1, q5_1: the same at 64·g + 2·r; at 32 behind it the minimum, its sign turned
-//     gguf_q4_k, q5_k: the 12 bytes of 6-bit fields, word w at 64·w + 4·r; then d | dmin at 192 +
-//     4·r gguf_q6_k, q3_k, iq4_xs: 16 or 8 signed scales of a byte, word w at 64·w + 4·r; then d in
-//     a
+//     gguf_q4_k, q5_k: the 12 bytes of 6-bit fields, word w at 64·w + 4·r; then d | dmin at
+//       192 + 4·r
+//     gguf_q6_k, q3_k, iq4_xs: 16 or 8 signed scales of a byte, word w at 64·w + 4·r; then d in a
 //       line of its own at 2·r
 //     gguf_q2_k: 16 bytes of scale | minimum, word w at 64·w + 4·r; then d | dmin at 256 + 4·r
 //     FP8, mxfp8: binary32 scale of group g at 64·g + 4·r; groups of 64 where stored ones are
-//     larger mxfp4, nvfp4: the same, half of the stored one: codes count halves integers of
-//     row_blocks_v1: binary32 scale and low of group g (Format::groups) at 128·g + 4·r
-//       and 64 behind it; groups of 32, or of 64 where stored ones are larger
+//       larger
+//     mxfp4, nvfp4: the same, half of the stored one: codes count halves
+//     integers of row_blocks_v1: binary32 scale and low of group g (Format::groups) at
+//       128·g + 4·r and 64 behind it; groups of 32, or of 64 where stored ones are larger
 //
 //   codes, byte 4·r + b of a line for column b of row r
 //     8 bits: a line a step
@@ -24,9 +26,9 @@
 //     4 + n bits: a line with bits 4 and up of 8/n steps, those of step i at n·i, before the lines
 //       with their low halves
 //
-// Codes are as Format::codes gives them, those of gguf_q3_k with a fourth bit. Columns behind the
-// last are codes of the stored padding or zero bytes, under scales of zero; rows behind the last
-// are zero bytes.
+// Codes are as Format::codes gives them, those of gguf_q3_k with a fourth bit, those of −1 and up
+// raised by one (q2, t2). Columns behind the last are codes of the stored padding or zero bytes,
+// under scales of zero; rows behind the last are zero bytes.
 #pragma once
 
 #include <cstdint>

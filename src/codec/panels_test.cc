@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "codec/matrix.h"
@@ -19,10 +20,12 @@ const FormatId kPanelIds[] = {
     FormatId::kMxfp4,     FormatId::kQ4G32Bf16,  FormatId::kQ4G128Bf16, FormatId::kU4G32Bf16,
     FormatId::kU4G64Fp16, FormatId::kU4G128Fp16, FormatId::kI8G32Bf16,  FormatId::kU8G32Fp16,
     FormatId::kI8RowFp32, FormatId::kFp8G32,     FormatId::kFp8G128,    FormatId::kMxfp8,
-    FormatId::kNvfp4Rows};
+    FormatId::kNvfp4Rows, FormatId::kQ2G64,      FormatId::kT2G128,     FormatId::kGgufQ2_0};
 
 // Random legal bytes: encoded numbers, or blocks whose fp16 fields are made finite.
 ByteVector random_object(const Format& f, Geometry g, uint64_t seed) {
+  if (f.id == FormatId::kQ2G64) return oracle_random_pairs(kOracleQ2, g, seed);
+  if (f.id == FormatId::kT2G128) return oracle_random_pairs(kOracleT2, g, seed);
   if (f.layout == LayoutId::kRowSplitK128)
     return encode_all(f, g, random_values(g.rows * g.cols, -4, 4, seed));
   std::mt19937_64 random(seed);
@@ -46,7 +49,7 @@ ByteVector random_object(const Format& f, Geometry g, uint64_t seed) {
 Geometry small_geometry(FormatId id, uint64_t rows) {
   const bool is_super = format(id).group == 256;
   const bool is_block = format(id).layout == LayoutId::kGgufBlocks;
-  return {rows, is_super ? 512u : is_block ? 160u : 200u};
+  return {rows, is_super ? 512u : is_block ? std::max<uint64_t>(160, 3 * format(id).group) : 200u};
 }
 
 TEST(Panels, EveryRowDecodesToTheValuesOfTheStoredForm) {
@@ -107,6 +110,32 @@ TEST(Panels, BytesStandWhereTheHeaderSays) {
       const int value = (step % 2 == 0 ? low & 15 : low >> 4) | (top >> (2 * (step % 4)) & 3) << 4;
       ASSERT_EQ(value, code(r, c) + 32) << r << ", " << c;
       ASSERT_EQ(load_le<uint16_t>(block + 32 * group + 2 * lane), scale(r, c / 64));
+    }
+}
+
+// The same for codes of two bits under scales of 128 columns.
+TEST(Panels, PairsStandWhereTheHeaderSays) {
+  const Geometry g{20, 330};
+  const auto code = [](uint64_t r, uint64_t c) {
+    return static_cast<int>((r * 7 + c * 5) % 3) - 1;
+  };
+  const auto scale = [](uint64_t r, uint64_t group) {
+    return static_cast<uint16_t>(0x3000 + 16 * r + group);
+  };
+  const ByteVector object = oracle_pack_pairs(
+      kOracleT2, g.rows, g.cols,
+      [&](uint64_t r, uint64_t c) { return static_cast<unsigned>(code(r, c)) & 3u; }, scale);
+  ByteVector panels(panels_bytes(FormatId::kT2G128, g));
+  pack_panels(FormatId::kT2G128, object.data(), g, 0, 2, panels.data());
+  const uint64_t scales = 64, codes = 512;  // of a block of 128 columns
+  ASSERT_EQ(panel_shape(FormatId::kT2G128, g.cols).bytes, 3 * (scales + codes));
+  for (uint64_t r = 0; r < g.rows; ++r)
+    for (uint64_t c = 0; c < g.cols; ++c) {
+      const std::byte* block = panels.data() + (r / 16 * 3 + c / 128) * (scales + codes);
+      const uint64_t lane = r % 16, step = c % 128 / 4;
+      const auto four = std::to_integer<int>(block[scales + step / 4 * 64 + 4 * lane + c % 4]);
+      ASSERT_EQ(four >> (2 * (step % 4)) & 3, code(r, c) + 1) << r << ", " << c;
+      ASSERT_EQ(load_le<uint16_t>(block + 32 * (c % 128 / 64) + 2 * lane), scale(r, c / 128));
     }
 }
 

@@ -76,6 +76,48 @@ inline ByteVector oracle_pack(const OracleFormat& f, uint64_t n, uint64_t k,
   return object;
 }
 
+// An object of 2-bit words, lane by lane; padding lanes hold `padding`.
+struct OraclePairs {
+  FormatId id;
+  uint64_t group, base_bytes;
+  unsigned padding;
+};
+inline constexpr OraclePairs kOracleQ2 = {FormatId::kQ2G64, 64, 16, 1};
+inline constexpr OraclePairs kOracleT2 = {FormatId::kT2G128, 128, 32, 0};
+
+template <typename Word, typename Scale>
+inline ByteVector oracle_pack_pairs(const OraclePairs& f, uint64_t n, uint64_t k, const Word& word,
+                                    const Scale& scale) {
+  const uint64_t padded = oracle_align_up(k, 128), groups = padded / f.group;
+  const uint64_t scale_at = oracle_align_up(n * groups * f.base_bytes, 256);
+  ByteVector object(scale_at + 2 * n * groups);
+  for (uint64_t r = 0; r < n; ++r) {
+    for (uint64_t c = 0; c < padded; ++c)
+      object[r * groups * f.base_bytes + c / 4] |=
+          static_cast<std::byte>((c < k ? word(r, c) : f.padding) << 2 * (c % 4));
+    for (uint64_t g = 0; g * f.group < k; ++g)
+      store_le<uint16_t>(&object[scale_at + 2 * (r * groups + g)], scale(r, g));
+  }
+  return object;
+}
+
+// Legal ones: random words, and scales of about 2^-6 and either sign, every seventh one 0.
+inline ByteVector oracle_random_pairs(const OraclePairs& f, Geometry g, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const bool is_ternary = f.id == FormatId::kT2G128;  // no −2, and zeros under a scale of 0
+  std::vector<uint16_t> scales(g.rows * oracle_align_up(g.cols, f.group) / f.group);
+  for (uint16_t& scale : scales)
+    if (random() % 7 != 0) scale = static_cast<uint16_t>(0x2400 | (random() & 0x83ff));
+  const auto scale = [&](uint64_t r, uint64_t group) {
+    return scales[r * (scales.size() / g.rows) + group];
+  };
+  const auto word = [&](uint64_t r, uint64_t c) -> unsigned {
+    if (!is_ternary) return random() % 4;
+    return scale(r, c / f.group) == 0 ? 0 : random() % 3 * 5 / 3;  // 0, 1 or 3
+  };
+  return oracle_pack_pairs(f, g.rows, g.cols, word, scale);
+}
+
 // fp16 word nearest to a non-negative value, ties to even, by search over all words.
 inline uint16_t oracle_fp16(double value) {
   const auto widen = [](int word) {

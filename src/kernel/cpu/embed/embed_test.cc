@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
+
+#include "codec/panels.h"
+#include "codec/test_oracle.h"
 
 namespace flare::kernel {
 namespace {
@@ -65,6 +69,39 @@ TEST(Embed, GivesScaledRowsOfEveryFormatAndWritesNothingElse) {
         embed_ref(args);
         EXPECT_EQ(std::memcmp(y.data(), want.data(), y.size() * sizeof(float)), 0);
       }
+  }
+}
+
+// A table tied to an output head lies in panels.
+TEST(Embed, GivesRowsOfTwoBitCodesFromPanels) {
+  constexpr uint64_t kRows = 37, kCols = 200;
+  const codec::Geometry g{kRows, kCols};
+  for (const codec::OraclePairs& pairs : {codec::kOracleQ2, codec::kOracleT2}) {
+    const codec::Format& format = codec::format(pairs.id);
+    SCOPED_TRACE(format.name);
+    const codec::ByteVector object = codec::oracle_random_pairs(pairs, g, 11);
+    codec::ByteVector panels(codec::panels_bytes(format.id, g));
+    codec::pack_panels(format.id, object.data(), g, 0, codec::n_panels(kRows), panels.data());
+    codec::Matrix table;
+    codec::append_segment(table,
+                          {panels.data(), g, format.id, codec::LayoutId::kPanels16, 0, kRows});
+    int32_t ids[] = {36, 0, 15, 16, 16};
+    constexpr int64_t kT = 5;
+    std::vector<float> y(kT * kCols), want(kCols);
+    OperandView operands[3];
+    operands[0].data = reinterpret_cast<std::byte*>(ids);
+    operands[0].rows = kT;
+    operands[1].weight = &table;
+    operands[2].data = reinterpret_cast<std::byte*>(y.data());
+    operands[2].rows = kT;
+    operands[2].cols = operands[2].stride = kCols;
+    const graph::Immediate immediate = graph::real(1);
+    Team team(2);
+    team.run([&](Member& member) { v2::embed({operands, {&immediate, 1}, nullptr, {}}, member); });
+    for (int64_t t = 0; t < kT; ++t) {
+      format.decode(object.data(), g, static_cast<uint64_t>(ids[t]), 0, kCols, want.data());
+      EXPECT_TRUE(std::equal(want.begin(), want.end(), y.begin() + t * kCols)) << "row " << ids[t];
+    }
   }
 }
 

@@ -3,12 +3,32 @@
 constexpr bool kSignedCodes = false;  // 8-bit codes stay unsigned
 constexpr int kTileRows8 = 6;         // rows of x in a block: 12 sums and 12 totals in registers
 
+// One row of x by codes of two bits. A line's steps are taken where they stand, as 1, 4, 16 and 64
+// times their codes: four sums, of which a group needs three shifts, not three a line.
+template <typename P, int N>
+FLARE_ALWAYS_INLINE inline void pair_dots(const std::byte* const* codes, const int8_t* x,
+                                          I (*dots)[1]) {
+  unrolled<0, N>([&](auto i) FLARE_ALWAYS_INLINE {
+    I sums[4] = {izero(), izero(), izero(), izero()};
+    unrolled<0, P::kGroup / 4>([&](auto s) FLARE_ALWAYS_INLINE {
+      constexpr int kPlace = s.value % 4;
+      const I line = iload(codes[i.value] + s.value / 4 * 64);
+      const I w = and_(line, isplat(static_cast<int32_t>(0x03030303u << 2 * kPlace)));
+      sums[kPlace] = _mm512_dpbusd_epi32(sums[kPlace], w, splat_word(x + 4 * s.value));
+    });
+    const I low = iadd(sums[0], sar<2>(sums[1])), high = iadd(sar<4>(sums[2]), sar<6>(sums[3]));
+    dots[i.value][0] = iadd(dots[i.value][0], iadd(low, high));
+  });
+}
+
 // dots[i][r] += Σ over a group of code·x_r for N panels; row r of x is row[r] bytes behind x. One
 // vector holds a panel's lanes.
 template <typename P, int R, int V, int N>
 FLARE_ALWAYS_INLINE inline void group_dots(const std::byte* const* codes, const int8_t* x,
                                            const int64_t* row, I (*dots)[R]) {
   static_assert(V == 1);
+  if constexpr (P::kLowBits == 2 && P::kGroup > 16 && R == 1)
+    return pair_dots<P, N>(codes, x, dots);
   constexpr int kSteps = P::kGroup / 4, kTurn = kSteps < 8 ? kSteps : 8;
   for (int turn = 0; turn < kSteps / kTurn; ++turn) {
     unrolled<0, kTurn>([&](auto s) FLARE_ALWAYS_INLINE {

@@ -1,5 +1,5 @@
-// Linear over panels with binary32 activations (kA16Only): weights are decoded exactly, see
-// panels.h. Needs what panels.inl.h needs, and that file, before it.
+// Linear over panels with binary32 activations (kA16Only): weights have the values of
+// decode_panels, see panels.h. Needs what panels.inl.h needs, and that file, before it.
 //
 // Every output is two sums over its columns, the even and the odd ones, ascending, each by mul_add,
 // and their sum at the end: the same words for one row and for many.
@@ -19,7 +19,7 @@ FLARE_ALWAYS_INLINE inline void step_values(const std::byte* codes, F scale, F n
                       and_(shr<16>(w), isplat(0xff)), shr<24>(w)};
   unrolled<0, 4>([&](auto b) FLARE_ALWAYS_INLINE {
     F code = kHoldsFp8<P> ? widen_e4m3(bytes[b.value]) : to_float(bytes[b.value]);
-    if constexpr (P::kOffsetBits > 0)
+    if constexpr (P::kOffsetBits != kNotRaised)
       code = add(code, splat(-static_cast<float>(1 << P::kOffsetBits)));
     out[b.value] = P::kHasLow ? mul_add(scale, code, neg_low) : mul(scale, code);
   });

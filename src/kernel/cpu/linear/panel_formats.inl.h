@@ -3,9 +3,11 @@
 // A format supplies
 //   kGroup; kBlockGroups;   columns that share a scale, and groups of a block
 //   kLowBits; kHighBits;    of a code, see codec/panels.h
-//   kOffsetBits;            codes are raised by 2^kOffsetBits; 0: not raised
+//   kOffsetBits;            codes are raised by 2^kOffsetBits, or kNotRaised
 //   kHasLow;                whether a group has a minimum that is taken off
 //   block_scales(at, lane, scale, low): of the block whose scales are at `at`, lanes from `lane` on
+
+constexpr int kNotRaised = -1;
 
 template <int kValue>
 struct Constant {
@@ -48,6 +50,7 @@ using PanelQ4G32 = HalfScaled<32, 4, 0, 3>;  // gguf_q4_0
 using PanelQ8G32 = HalfScaled<32, 8, 0, 7>;  // and gguf_q8_0
 
 using PanelQ5G32 = HalfScaled<32, 4, 1, 4>;  // gguf_q5_0
+using PanelQ2G64 = HalfScaled<64, 2, 0, 0>;  // t2_g128 and gguf_q2_0 too: all are raised by one
 
 template <int kHigh>
 struct HalfAndLow {  // gguf_q4_1, gguf_q5_1
@@ -55,7 +58,7 @@ struct HalfAndLow {  // gguf_q4_1, gguf_q5_1
   static constexpr int kBlockGroups = 4;
   static constexpr int kLowBits = 4;
   static constexpr int kHighBits = kHigh;
-  static constexpr int kOffsetBits = 0;
+  static constexpr int kOffsetBits = kNotRaised;
   static constexpr bool kHasLow = true;
   static void block_scales(const std::byte* at, int lane, F* scale, F* low) {
     unrolled<0, kBlockGroups>([&](auto g) {
@@ -72,7 +75,7 @@ struct SixBits {  // gguf_q4_k, gguf_q5_k
   static constexpr int kBlockGroups = 8;
   static constexpr int kLowBits = 4;
   static constexpr int kHighBits = kHigh;
-  static constexpr int kOffsetBits = 0;
+  static constexpr int kOffsetBits = kNotRaised;
   static constexpr bool kHasLow = true;
   static void block_scales(const std::byte* at, int lane, F* scale, F* low) {
     const auto word = [&](int i) { return iload(at + 64 * i + 4 * lane); };
@@ -128,8 +131,8 @@ struct FloatScaled {
     });
   }
 };
-using PanelInt4G32 = FloatScaled<32, 4, 0, true>;
-using PanelInt4G64 = FloatScaled<64, 4, 0, true>;
+using PanelInt4G32 = FloatScaled<32, 4, kNotRaised, true>;
+using PanelInt4G64 = FloatScaled<64, 4, kNotRaised, true>;
 using PanelInt8G32 = FloatScaled<32, 8, 7, true>;
 using PanelInt8G64 = FloatScaled<64, 8, 7, true>;
 
@@ -140,10 +143,10 @@ struct Iq4 : Base {
   static constexpr uint8_t kTable[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                          129, 141, 153, 166, 181, 197, 217, 241};
 };
-using PanelIq4Nl = Iq4<HalfScaled<32, 4, 0, 0>>;
-using PanelIq4Xs = Iq4<ByteScaled<32, 0, 0>>;
+using PanelIq4Nl = Iq4<HalfScaled<32, 4, 0, kNotRaised>>;
+using PanelIq4Xs = Iq4<ByteScaled<32, 0, kNotRaised>>;
 template <int kGroupCols>
-struct PanelFp4 : FloatScaled<kGroupCols, 4, 0, false> {  // twice the values of E2M1
+struct PanelFp4 : FloatScaled<kGroupCols, 4, kNotRaised, false> {  // twice the values of E2M1
   static constexpr int kOffsetBits = 7;
   static constexpr uint8_t kTable[16] = {128, 129, 130, 131, 132, 134, 136, 140,
                                          128, 127, 126, 125, 124, 122, 120, 116};
@@ -154,7 +157,7 @@ struct PanelQ2K {
   static constexpr int kBlockGroups = 16;
   static constexpr int kLowBits = 2;
   static constexpr int kHighBits = 0;
-  static constexpr int kOffsetBits = 0;
+  static constexpr int kOffsetBits = kNotRaised;
   static constexpr bool kHasLow = true;
   static void block_scales(const std::byte* at, int lane, F* scale, F* low) {
     const I halves = iload(at + 256 + 4 * lane);
@@ -171,7 +174,7 @@ struct PanelQ2K {
 
 // Codes that are E4M3 numbers: for binary32 arithmetic alone.
 template <int kGroupCols>
-struct PanelFp8 : FloatScaled<kGroupCols, 8, 0, false> {
+struct PanelFp8 : FloatScaled<kGroupCols, 8, kNotRaised, false> {
   static constexpr bool kIsFp8 = true;
 };
 template <typename P>
@@ -182,7 +185,7 @@ inline constexpr bool kHoldsFp8 = requires { P::kIsFp8; };
 template <typename P>
 inline constexpr bool kIsCommon = false;
 template <int kGroup, int kLow, int kHigh, int kOffset>
-inline constexpr bool kIsCommon<HalfScaled<kGroup, kLow, kHigh, kOffset>> = true;
+inline constexpr bool kIsCommon<HalfScaled<kGroup, kLow, kHigh, kOffset>> = kLow > 2;
 template <int kHigh>
 inline constexpr bool kIsCommon<SixBits<kHigh>> = true;
 template <>
@@ -195,10 +198,11 @@ template <typename P>
 inline constexpr bool kIsWide = P::kLowBits == 8 || kIsTabled<P>;
 
 // Steps whose products of codes and activations of ±127 are added in 16 bits before they are
-// widened: all that fit, 8 with 4-bit codes, 4 with 5 bits, 2 with 6.
+// widened: all that fit, 16 with 2-bit codes, 8 with 4 bits, 4 with 5, 2 with 6.
 template <typename P>
 constexpr int run_of() {
-  constexpr int kSteps = P::kGroup / 4, kMost = kIsWide<P> ? 1 : 8 >> P::kHighBits;
+  constexpr int kMost = kIsWide<P> ? 1 : P::kLowBits == 2 ? 16 : 8 >> P::kHighBits;
+  constexpr int kSteps = P::kGroup / 4;
   return kSteps < kMost ? kSteps : kMost;
 }
 
@@ -213,8 +217,19 @@ struct TileFormat {
   static constexpr bool kIsCommon = kCommon;
 };
 template <typename P>
-using TileFormatOf =
-    TileFormat<P::kGroup, P::kOffsetBits, P::kHasLow, kIsWide<P>, run_of<P>(), kIsCommon<P>>;
+struct TileFormatFor {
+  using Type =
+      TileFormat<P::kGroup, P::kOffsetBits, P::kHasLow, kIsWide<P>, run_of<P>(), kIsCommon<P>>;
+};
+template <typename P>
+using TileFormatOf = typename TileFormatFor<P>::Type;
+template <>
+struct TileFormatFor<PanelQ2G64> : TileFormatFor<PanelQ4G64> {};
+// By how much more than in panels a tile's codes are raised: the kernel's offset is another's.
+template <typename P>
+inline constexpr int kTileRaise = P::kOffsetBits == TileFormatOf<P>::kOffsetBits
+                                      ? 0
+                                      : (1 << TileFormatOf<P>::kOffsetBits) - (1 << P::kOffsetBits);
 
 // Bytes of a step's codes in a panel, and of a group's.
 template <typename P>
@@ -283,6 +298,10 @@ inline void with_format(codec::FormatId format, const Body& body) {
       return body(SixBits<1>{});
     case codec::FormatId::kGgufQ2K:
       return body(PanelQ2K{});
+    case codec::FormatId::kQ2G64:
+    case codec::FormatId::kT2G128:
+    case codec::FormatId::kGgufQ2_0:
+      return body(PanelQ2G64{});
     case codec::FormatId::kGgufQ3K:
       return body(PanelQ3K{});
     case codec::FormatId::kGgufIq4Nl:

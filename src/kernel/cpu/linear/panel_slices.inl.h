@@ -52,11 +52,13 @@ inline void unpack_slice(const PanelRef& panel, int64_t col, int64_t n_cols, con
         I start = izero();
         unrolled<0, P::kGroup / 4>([&](auto s) {
           I w = step_codes<P, s.value>(codes);
-          if constexpr (kLowersCodes && P::kOffsetBits > 0) {
+          if constexpr (kLowersCodes && P::kOffsetBits != kNotRaised) {
             w = isub8(w, isplat(0x01010101 << P::kOffsetBits));
           } else if constexpr (kIsSigned<P>) {
             w = xor_(w, isplat(static_cast<int32_t>(0x80808080u)));
             start = add_negative(start, w);
+          } else if constexpr (!kLowersCodes && kTileRaise<P> != 0) {
+            w = iadd(w, isplat(0x01010101 * kTileRaise<P>));
           }
           istore(out + s.value * 64, w);
         });

@@ -88,7 +88,7 @@ constexpr int width_of() {
 // What a group's sum begins with: −offset·Σx, or nothing where codes are signed or not raised.
 template <typename P, bool kSigned>
 inline I first_dot(const int32_t* neg_sum) {
-  if (P::kOffsetBits == 0 || kSigned) return izero();
+  if (P::kOffsetBits == kNotRaised || kSigned) return izero();
   constexpr int kMore = P::kOffsetBits - kSumBits[width_of<P>()];
   const I sum = isplat(*neg_sum);
   if constexpr (kMore > 0) return shl<kMore>(sum);
@@ -155,11 +155,11 @@ inline void finish_pair(const Problem& p, int64_t t, const PanelPair& pair, cons
 // Bytes that L2 is asked for before they are used, with R rows (measured: bench/README.md). One row
 // reads line after line, and the machine's own prefetchers run ahead: short of them by 1 KiB a
 // group of codes is at 95 to 100 % of DRAM read, and further off the two disturb each other. More
-// work a line, or lines that pass twice, take a longer way.
+// work a line, as with codes of two bits, or lines that pass twice, take a longer way.
 template <typename P, int R>
-constexpr int64_t kAhead = R > 4 || P::kBlockGroups >= 8 ? 8192
-                           : R > 1                       ? 4096
-                                                         : 1024;
+constexpr int64_t kAhead = R > 4 || P::kBlockGroups >= 8 || P::kLowBits == 2 ? 8192
+                           : R > 1                                           ? 4096
+                                                                             : 1024;
 // The same where two panels pass together, at least.
 constexpr int64_t kPairAhead = 2048;
 // The same for the first bytes of a share, which no earlier panel asked for.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/case_sample_fixture.h"
+#include "codec/test_oracle.h"
 #include "kernel/cpu/linear/linear.h"
 #include "kernel/cpu/linear/panels.h"
 #include "kernel/op_fixture.h"
@@ -24,7 +25,8 @@ const FormatId kFormats[] = {
     FormatId::kGgufQ2K,   FormatId::kGgufQ3K,    FormatId::kGgufIq4Nl,  FormatId::kGgufIq4Xs,
     FormatId::kMxfp4,     FormatId::kQ4G32Bf16,  FormatId::kQ4G128Bf16, FormatId::kU4G32Bf16,
     FormatId::kU4G64Fp16, FormatId::kU4G128Fp16, FormatId::kI8G32Bf16,  FormatId::kU8G32Fp16,
-    FormatId::kI8RowFp32, FormatId::kNvfp4Rows};
+    FormatId::kI8RowFp32, FormatId::kNvfp4Rows,  FormatId::kQ2G64,      FormatId::kT2G128,
+    FormatId::kGgufQ2_0};
 // Read by the kernel for binary32 activations alone, and not by it.
 const FormatId kFp8Formats[] = {FormatId::kFp8RowBf16, FormatId::kFp8RowFp16, FormatId::kFp8G32,
                                 FormatId::kFp8G128, FormatId::kMxfp8};
@@ -41,6 +43,9 @@ int64_t group_of(FormatId id) {
     case FormatId::kQ4G64:
     case FormatId::kQ5G64:
     case FormatId::kQ6G64:
+    case FormatId::kQ2G64:
+    case FormatId::kT2G128:
+    case FormatId::kGgufQ2_0:
       return 64;
     case FormatId::kGgufQ2K:
     case FormatId::kGgufQ3K:
@@ -118,6 +123,8 @@ bool is_fp8(FormatId id) { return std::ranges::find(kFp8Formats, id) != std::end
 // Random legal stored bytes, scales about 2^-6.
 std::vector<std::byte> random_object(const codec::Format& f, codec::Geometry g,
                                      std::mt19937& random) {
+  if (f.id == FormatId::kQ2G64) return oracle_random_pairs(codec::kOracleQ2, g, random());
+  if (f.id == FormatId::kT2G128) return oracle_random_pairs(codec::kOracleT2, g, random());
   std::vector<std::byte> object(f.planes(g).total_bytes);
   const bool is_split = f.layout == codec::LayoutId::kRowSplitK128;
   if (is_split || f.layout == codec::LayoutId::kRowScale ||
