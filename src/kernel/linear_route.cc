@@ -61,8 +61,8 @@ constexpr Route kRoutes[] = {
     {codec::FormatId::kFp8G32, {kGeneric, kFloats, kFloats, kFloats}},
     {codec::FormatId::kFp8G128, {kGeneric, kFloats, kFloats, kFloats}},
     {codec::FormatId::kMxfp8, {kGeneric, kFloats, kFloats, kFloats}},
-    {codec::FormatId::kNvfp4, {kGeneric, kGeneric, kPanels, kPanels}},
-    {codec::FormatId::kNvfp4Rows, {kGeneric, kGeneric, kPanels, kPanels}},
+    {codec::FormatId::kNvfp4, {kGeneric, kFloats, kPanels, kPanels}},
+    {codec::FormatId::kNvfp4Rows, {kGeneric, kFloats, kPanels, kPanels}},
 };
 static_assert(static_cast<int>(graph::Policy::kExact) == 0);
 static_assert(static_cast<int>(graph::Policy::kAllowA4) == kPolicies - 1);

@@ -386,6 +386,7 @@ TEST(RouteLinear, IsTotalAndSendsWhatHasNoFastKernelToTheGenericOne) {
   EXPECT_EQ(route({rows(kFp16, 3, 9)}, a16), kLinearFp16);
   EXPECT_EQ(route({rows(kQ4G64, 0, 70)}, a16), kLinearPanelFloats);
   EXPECT_EQ(route({rows(kQ4G64, 0, 70)}, graph::Policy::kAllowA4), kLinearPanels);
+  EXPECT_EQ(route({rows(kNvfp4Rows, 0, 70)}, a16), kLinearPanelFloats);
   // Panels begin at multiples of 16 rows and end there or with their tensor.
   EXPECT_EQ(route({rows(kQ4G64, 16, 32), rows(kQ8G32, 48, 70)}, a8), kLinearPanels);
   EXPECT_EQ(route({rows(kQ4G64, 15, 32)}, a8), kLinearGeneric);
