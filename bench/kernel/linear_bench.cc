@@ -4,6 +4,7 @@
 //
 // Few rows (T <= 8): weights come from DRAM, GB/s of weight bytes against the DRAM read bandwidth.
 // Many rows: GOP/s against the peak of the arithmetic. Peaks are taken beside each figure.
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -54,6 +55,9 @@ std::vector<Row> rows() {
       {"q8_0", FormatId::kGgufQ8_0, Arithmetic::kInt8},
       {"q4_k", FormatId::kGgufQ4K, Arithmetic::kInt8By4},
       {"q6_k", FormatId::kGgufQ6K, Arithmetic::kInt8},
+      {"q2", FormatId::kQ2G64, Arithmetic::kInt8By4},
+      {"t2", FormatId::kT2G128, Arithmetic::kInt8By4},
+      {"q2_0", FormatId::kGgufQ2_0, Arithmetic::kInt8By4},
   };
   std::vector<Row> out;
   for (const auto& [name, format, arithmetic] : integers)
@@ -67,7 +71,17 @@ std::vector<Row> rows() {
        Arithmetic::kF32},
       {"q8 a16", Isa::kV4, v4::linear_panel_floats, linear_panel_floats_workspace, FormatId::kQ8G32,
        Arithmetic::kF32},
+      {"q2 a16", Isa::kV3, v3::linear_panel_floats, linear_panel_floats_workspace, FormatId::kQ2G64,
+       Arithmetic::kF32},
+      {"q2 a16", Isa::kV4, v4::linear_panel_floats, linear_panel_floats_workspace, FormatId::kQ2G64,
+       Arithmetic::kF32},
+      {"nvfp4 a16", Isa::kV3, v3::linear_panel_floats, linear_panel_floats_workspace,
+       FormatId::kNvfp4Rows, Arithmetic::kF32},
+      {"nvfp4 a16", Isa::kV4, v4::linear_panel_floats, linear_panel_floats_workspace,
+       FormatId::kNvfp4Rows, Arithmetic::kF32},
       {"fp16", Isa::kV4, v4::linear_fp16, linear_generic_workspace, FormatId::kFp16,
+       Arithmetic::kF32},
+      {"fp32", Isa::kV3, v3::linear_generic, linear_generic_workspace, FormatId::kFp32,
        Arithmetic::kF32},
       {"fp32", Isa::kV4, v4::linear_generic, linear_generic_workspace, FormatId::kFp32,
        Arithmetic::kF32},
@@ -108,6 +122,17 @@ std::vector<std::byte> stored_weight(const codec::Format& format, codec::Geometr
         out[at + half] &= std::byte{0xBB};  // fp16 fields end there: finite exponents
     return out;
   }
+  if (format.encode == nullptr) {  // codes from files alone
+    for (uint64_t at = 0; at < out.size(); ++at) out[at] = static_cast<std::byte>(random());
+    const uint64_t scales = planes.plane[1].offset;
+    if (format.layout == codec::LayoutId::kRowSplitK128) {
+      for (uint64_t at = scales; at + 1 < out.size(); at += 2)
+        store_le(&out[at], uint16_t{0x2400});  // 2^-6
+    } else {
+      std::fill(out.begin() + static_cast<int64_t>(scales), out.end(), std::byte{0x38});  // finite
+    }
+    return out;
+  }
   std::normal_distribution<float> normal(0, 0.02f);
   std::vector<float> rows(g.cols * 16);
   for (float& value : rows) value = normal(random);
@@ -120,13 +145,14 @@ std::vector<std::byte> stored_weight(const codec::Format& format, codec::Geometr
   return out;
 }
 
-// As lowering hands it to the kernel: quantised formats in panels.
-Weights make_weights(FormatId id, const Shape& shape, uint64_t total_bytes) {
+// As lowering hands it to the kernel: quantised formats in panels, but for the generic kernel.
+Weights make_weights(const Row& row, const Shape& shape, uint64_t total_bytes) {
+  const FormatId id = row.format;
   const codec::Format& format = codec::format(id);
   const codec::Geometry g{static_cast<uint64_t>(shape.n), static_cast<uint64_t>(shape.k)};
   std::vector<std::byte> object = stored_weight(format, g);
   codec::LayoutId layout = format.layout;
-  if (codec::has_panels(id)) {
+  if (codec::has_panels(id) && row.workspace != linear_generic_workspace) {
     std::vector<std::byte> panels(codec::panels_bytes(id, g));
     codec::pack_panels(id, object.data(), g, 0, codec::n_panels(g.rows), panels.data());
     object = std::move(panels);
@@ -196,7 +222,7 @@ void run(int threads, std::optional<Isa> only, std::string_view kernel, bool qui
     if (!kernel.empty() && kernel != row.name) continue;
     for (const Shape& shape : kShapes) {
       if (quick && &shape != &kShapes[2] && &shape != &kShapes[6]) continue;
-      const Weights weights = make_weights(row.format, shape, memory.size());
+      const Weights weights = make_weights(row, shape, memory.size());
       for (const int64_t t : {1, 4, 8}) {
         if (quick && t == 4) continue;
         const double dram = read_bandwidth(team, memory.bytes());
