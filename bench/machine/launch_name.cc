@@ -1,10 +1,9 @@
 // Names from the operands of a launch.
 #include "machine/launch_name.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "base/error.h"
 #include "kernel/kernels.h"
 
 namespace flare::bench {

@@ -107,7 +107,7 @@ std::optional<Isa> find_machine_isa() {
   if ((state & 0xe6) != 0xe6) return Isa::kV3;               // opmask and ZMM saved by the system
   if (!has(seven.b, {16, 17, 28, 30, 31})) return Isa::kV3;  // F, DQ, CD, BW, VL
   if (!has(seven.c, {11})) return Isa::kV4;                  // VNNI
-  if (!has(cpuid(7, 1).a, {5})) return Isa::kVnni;           // BF16
+  if (!has(seven.c, {1}) || !has(cpuid(7, 1).a, {5})) return Isa::kVnni;  // VBMI, BF16
   // AMX-BF16, AMX-TILE, AMX-INT8
   return has(seven.d, {22, 24, 25}) && may_use_tiles(state) ? Isa::kAmx : Isa::kBf16;
 }

@@ -17,7 +17,7 @@ enum class Isa : uint8_t {
   kV3,    // AVX2, FMA, F16C, BMI2
   kV4,    // AVX-512 F, BW, DQ, VL, CD
   kVnni,  // and AVX512-VNNI
-  kBf16,  // and AVX512-BF16
+  kBf16,  // and AVX512-BF16, AVX512-VBMI
   kAmx,   // and AMX-INT8, AMX-BF16
 };
 inline constexpr int kIsaLevels = 6;

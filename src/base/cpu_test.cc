@@ -45,7 +45,8 @@ TEST(Cpu, LevelAgreesWithTheFlagsOfProcCpuinfo) {
     expected = Isa::kV3;
     if (all({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"})) {
       expected = Isa::kV4;
-      if (all({"avx512_vnni"})) expected = all({"avx512_bf16"}) ? Isa::kBf16 : Isa::kVnni;
+      if (all({"avx512_vnni"}))
+        expected = all({"avx512_bf16", "avx512vbmi"}) ? Isa::kBf16 : Isa::kVnni;
       if (expected == Isa::kBf16 && all({"amx_tile", "amx_int8", "amx_bf16"})) expected = Isa::kAmx;
     }
   }

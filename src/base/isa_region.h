@@ -19,7 +19,7 @@
 #define FLARE_TARGET_V4 \
   FLARE_TARGET_V3 ",avx512f,avx512cd,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"
 #define FLARE_TARGET_VNNI FLARE_TARGET_V4 ",avx512vnni"
-#define FLARE_TARGET_BF16 FLARE_TARGET_VNNI ",avx512bf16"
+#define FLARE_TARGET_BF16 FLARE_TARGET_VNNI ",avx512bf16,avx512vbmi"
 #define FLARE_TARGET_AMX FLARE_TARGET_BF16 ",amx-tile,amx-int8,amx-bf16"
 
 #define FLARE_PRAGMA(text) _Pragma(#text)
