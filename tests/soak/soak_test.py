@@ -12,6 +12,7 @@ import json
 import pathlib
 import random
 import re
+import signal
 import socket
 import statistics
 import sys
@@ -37,6 +38,8 @@ WARM_SHARE = 0.3       # of the time, before memory is looked at
 MAX_GROWTH = 0.02      # of resident memory behind that
 MAX_ABOVE_PLAN = 0.03  # of it over the printed plan
 NOISE_BYTES = 2 << 20  # of the allocator and of threads' stacks, whatever the size of the model
+LOOK_S = 0.5           # between two looks at memory
+LOOKS_PER_RELOAD = 10  # every so many looks the server is told to read its settings again
 
 
 class Soak:
@@ -258,7 +261,9 @@ class Soak:
         while not self.stopped():
             status = pathlib.Path(f"/proc/{self.server.process.pid}/status").read_text()
             self.resident.append((time.monotonic() - self.begin, 1024 * int(re.search(r"VmRSS:\s*(\d+)", status)[1])))
-            time.sleep(0.5)
+            if len(self.resident) % LOOKS_PER_RELOAD == 0:
+                self.server.process.send_signal(signal.SIGHUP)
+            time.sleep(LOOK_S)
 
     def run(self):
         threads = [threading.Thread(target=self.client, args=(i,)) for i in range(self.options.clients)]
