@@ -217,7 +217,7 @@ uint32_t timeout_of(const http::Request& request) {
 }  // namespace
 
 std::optional<http::Answer> App::judge(http::Request* request) {
-  const std::shared_ptr<const Access> access = access_;
+  const std::shared_ptr<const Access> access = this->access();
   if (const auto error = access->check_site(request))
     return error_answer(request->path, request->id, *error);
   if (auto answer = Access::preflight(*request)) return answer;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,7 +43,10 @@ class App {
   // threads.
   http::Hooks hooks();
   // Other keys, hosts and origins for the requests that follow.
-  void set_access(std::shared_ptr<const Access> access) { access_ = std::move(access); }
+  void set_access(std::shared_ptr<const Access> access) {
+    const std::lock_guard lock(access_mutex_);
+    access_ = std::move(access);
+  }
   // Lends the service, which must outlive the last request.
   void open(Service& service);
   // From now on generating endpoints and /ready answer server_draining.
@@ -70,6 +74,10 @@ class App {
   static const Route* find_route(const http::Request& request, std::string_view* tail,
                                  std::string* allowed);
   std::optional<http::Answer> judge(http::Request* request);
+  std::shared_ptr<const Access> access() const {
+    const std::lock_guard lock(access_mutex_);
+    return access_;
+  }
   http::Answer probe(const Route& route, const http::Request& request);
   void health(const Call& call);
   void live(const Call& call);
@@ -114,7 +122,9 @@ class App {
 
   const AppOptions options_;
   observe::Observer& observer_;
-  std::atomic<std::shared_ptr<const Access>> access_;
+  // Not std::atomic<std::shared_ptr>: g++ 12 does not order a read of one before the next write.
+  mutable std::mutex access_mutex_;
+  std::shared_ptr<const Access> access_;  // guarded by access_mutex_
   std::atomic<Service*> service_{nullptr};
   std::atomic<int64_t> opened_unix_{0};
   std::atomic<bool> draining_{false};
