@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -291,6 +292,31 @@ TEST_F(Ignition, BenchPrintsATable) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   for (const char* word : {"peaks: read", "prefill", "round", "% of roof", "score"})
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word << " in " << outcome.out;
+}
+
+TEST_F(Ignition, BenchTellsWhatEachLaunchOfARoundTakes) {
+  const std::string file = out("launches.json");
+  const Outcome outcome = run({"bench", kNano.string(), "--batches", "2", "--contexts", "16",
+                               "--repetitions", "3", "--launches", "--output", file});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("launches of a round of 2 behind 16 tokens"), std::string::npos);
+  const Json result = parse_json(read_text_file(file), file);
+  const Json& cell = result.at("cells").as_array().at(0);
+  double bytes = 0, operations = 0, seconds = 0;
+  std::set<std::string> names;
+  for (const Json& launch : cell.at("launches").as_array()) {
+    EXPECT_TRUE(names.insert(launch.at("name").as_string()).second) << "one row a name";
+    EXPECT_GE(launch.at("count").as_u64(), 1u);
+    EXPECT_GT(launch.at("seconds").as_double(), 0);
+    bytes += launch.at("bytes").as_double();
+    operations += launch.at("operations").as_double();
+    seconds += launch.at("seconds").as_double();
+  }
+  EXPECT_TRUE(names.contains("linear:output_head")) << outcome.out;
+  EXPECT_TRUE(names.contains("linear:mlp/down")) << outcome.out;
+  EXPECT_EQ(bytes, cell.at("weight_bytes").as_double() + cell.at("state_bytes").as_double());
+  EXPECT_EQ(operations, cell.at("operations").as_double());
+  EXPECT_GT(seconds, 0);
 }
 
 TEST_F(Ignition, BenchRefusesBadCellsBeforeItMeasures) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <string>
 
 #include "base/error.h"
@@ -148,6 +149,31 @@ TEST(CpuBackend, ReplayAllocatesNothing) {
     b->replay(*instance, inputs);
     EXPECT_EQ(testing::allocation_count(), before);
   }
+}
+
+TEST(CpuBackend, TimesEveryLaunchOfAReplayThatIsTheSameOtherwise) {
+  const Model model;
+  const auto b = backend(2);
+  const auto instance = b->instantiate(model.plan(), model.bindings());
+  const std::vector<int32_t> ids = {4, 5, 6};
+  const std::vector<float> want = replay(*b, *instance, ids);
+  std::vector<float> out(want.size());
+  float* taps[] = {out.data()};
+  StepInputs inputs;
+  inputs.n_rows = 3;
+  inputs.token_ids = ids.data();
+  inputs.taps = taps;
+  std::vector<double> seconds(instance->plan().launches.size(), -1);
+  const auto begin = std::chrono::steady_clock::now();
+  b->replay_timed(*instance, inputs, seconds);
+  const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
+  EXPECT_EQ(out, want);
+  double sum = 0;
+  for (const double s : seconds) {
+    EXPECT_GE(s, 0);
+    sum += s;
+  }
+  EXPECT_LE(sum, whole.count() * (1 + 1e-9));  // sums of binary64
 }
 
 TEST(CpuBackend, ATapThatNobodyAsksForIsSkipped) {
