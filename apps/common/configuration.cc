@@ -87,18 +87,20 @@ void check_kind(const TomlSetting& setting, const CLI::Option& option, const std
   const bool is_flag = option.get_items_expected_max() == 0;
   const bool is_number = option.get_type_name() == "N" || option.get_type_name() == "SECONDS";
   const bool is_many = option.get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
-  const bool fits = is_flag     ? setting.kind == TomlKind::kBoolean
-                    : is_number ? setting.kind == TomlKind::kInteger
-                    : setting.kind == TomlKind::kList
-                        ? is_many
-                        : setting.kind == TomlKind::kString || setting.kind == TomlKind::kInteger;
+  // Sizes and factors may stand there as numbers.
+  const bool is_text = setting.kind == TomlKind::kString || setting.kind == TomlKind::kInteger ||
+                       setting.kind == TomlKind::kReal;
+  const bool fits = is_flag                           ? setting.kind == TomlKind::kBoolean
+                    : is_number                       ? setting.kind == TomlKind::kInteger
+                    : setting.kind == TomlKind::kList ? is_many
+                                                      : is_text;
   if (fits) return;
   throw Error(Code::kUsage, "{}: {} is {}, expected {}", where, quote(setting.key),
               kind_name(setting.kind),
               is_flag     ? "true or false"
               : is_number ? "an integer"
               : is_many   ? "a string or a list"
-                          : "a string");
+                          : "a string or a number");
 }
 
 void set_option(CLI::Option& option, const std::vector<std::string>& values,

@@ -1,7 +1,9 @@
 // Values of flags, counts for people, closest matches, interruption.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -155,6 +157,13 @@ Isa isa_level(std::string_view flag) {
 }
 
 int thread_count(int n) { return n > 0 ? n : static_cast<int>(usable_cores().size()); }
+
+std::string check_finite(const std::string& text) {
+  double value = 0;
+  // What is no number at all is CLI11's to complain about.
+  if (!CLI::detail::lexical_cast(text, value) || std::isfinite(value)) return {};
+  return fmt::format("Value {} is no finite number", text);
+}
 
 void check_interrupted() {
   static const bool installed = [] {

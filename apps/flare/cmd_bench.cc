@@ -288,6 +288,7 @@ void declare_load(CLI::App& app, BenchFlags* flags) {
       ->check(CLI::Range(1, 1000000).description(""));
   add("--concurrency", flags->concurrency, "closed loop: sessions at once (1,4)", "LIST");
   add("--rate", flags->rate, "open loop: sessions that begin in a second, at random", "N")
+      ->check(check_finite)
       ->check(CLI::Range(0.001, 100000.0).description(""));
   add("--requests", flags->requests,
       "sessions of a repetition (as many as are at once; 10 s of arrivals)", "N")

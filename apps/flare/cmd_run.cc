@@ -426,6 +426,7 @@ void declare_engine(CLI::App& app, RunFlags* flags) {
   add_serving(app, "--prefill-slowdown", flags->serving.prefill_slowdown,
               "how many times as long an answer's token may take while prompts are read (2)",
               "FACTOR")
+      ->check(check_finite)
       ->check(CLI::Range(1.0, 1000.0).description(""));
   add_serving(app, "--snapshot-interval", flags->model.snapshot_interval,
               "prompt tokens between snapshots of recurrent state; 0: none (1024)", "N")

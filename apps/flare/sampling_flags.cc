@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "common/command_line.h"
 #include "server/api/errors.h"
 #include "server/api/sampling_fields.h"
 
@@ -63,6 +64,7 @@ void add_sampling_flags(CLI::App& app, SamplingFlags* flags) {
            [flags, field = field_of(flag.name)](const double& x) { flags->numbers[field] = x; },
            flag.text)
         ->type_name("X")
+        ->check(check_finite)
         ->group("Sampling");
   app.add_option("--seed", flags->seed, "same seed, same answer (random)")
       ->type_name("N")

@@ -139,6 +139,8 @@ class Generate(unittest.TestCase):
             (2, ["generate", "--tokens", "1,x"]),
             (2, ["generate", "--prompt", "a", "--temperature", "101"]),
             (2, ["generate", "--prompt", "a", "--temperature", "hot"]),
+            (2, ["generate", "--prompt", "a", "--temperature", "nan"]),
+            (2, ["generate", "--prompt", "a", "--top-p=-inf"]),
             (2, ["generate", "--prompt", "a", "--isa", "v9"]),
             (2, ["generate", "--prompt", "a", "--max-context", "1"]),
             (2, ["generate", "--prompt", "a", "--seed", "9223372036854775808"]),

@@ -282,6 +282,11 @@ class Configuration(Operation):
         run.kill()
         self.assertEqual(self.refused("--config", str(config))[0], 2)  # "loud", which nothing overrules
 
+    def test_parts_and_factors_may_stand_there_as_numbers(self):
+        config = self.write("c.toml", "[serving]\nport = 0\nprefill_slowdown = 1.5\n[defaults]\nmemory_limit = 0.5\n")
+        run = self.start("--config", str(config))
+        self.assertEqual(run.stop(), 0)
+
     def test_the_default_file_may_be_missing_and_a_named_one_may_not(self):
         (self.folder / "flare").mkdir()
         self.write("flare/config.toml", "[serving]\nport = 0\nmodel_id = 'by-default'\n")
@@ -300,6 +305,9 @@ class Configuration(Operation):
                 ("[serving]\nany_model = 1\n", 2, "expected true or false"),
                 ("[serving]\nhost = ['a', 'b']\n", 2, "expected a string"),
                 ("[serving]\nport = 1\nport = 2\n", 3, ""),
+                ("[serving]\nport = 1.5\n", 2, "expected an integer"),
+                ("[serving]\nprefill_slowdown = nan\n", 2, "nan is no finite number"),
+                ("[serving]\nprefill_slowdown = 0.5\n", 2, "0.5 not in range"),
                 ("[models.nano]\nport = 1\n", 2, "is no key of [models]"),
                 ("[models.other]\nmax_context = 'x'\n", 2, "expected an integer"),
                 ("[serving.inner]\nport = 1\n", 2, "stands in no table")):

@@ -722,8 +722,8 @@ class Start(unittest.TestCase):
         self.assertEqual(self.refused("--max-context", "1"), 2)
         self.assertEqual(self.refused("--max-pending=-1"), 2)
         self.assertEqual(self.refused("--prot", "1"), 2)
-        for flag in ("--prefill-slowdown=0.5", "--memory-limit=x", "--memory-limit=1.5", "--memory-limit=0.0",
-                     "--memory-limit=-", "--clock=-1"):
+        for flag in ("--prefill-slowdown=0.5", "--prefill-slowdown=nan", "--prefill-slowdown=inf", "--memory-limit=x",
+                     "--memory-limit=1.5", "--memory-limit=0.0", "--memory-limit=-", "--clock=-1"):
             self.assertEqual(self.refused(flag, "--port", "0"), 2, flag)
         self.assertEqual(self.refused("--memory-limit=1M", "--port", "0"), 7)
         self.assertEqual(self.refused("--kv-cache-limit=all", "--port", "0"), 2)
