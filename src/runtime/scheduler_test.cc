@@ -138,7 +138,7 @@ TEST(PrefillPace, PartsOfPiecesLeaveStepsOfAnswersTheTimeThatTheyMayTake) {
     // A step in five is three times as long as usual, whatever is in it.
     for (int i = 0; i < 50; ++i) pace.record_answers(i % 5 == 0 ? 0.060 : 0.020, false);
     EXPECT_LE(0.020 + pace.piece_seconds(), slowdown * 0.020) << slowdown;
-    EXPECT_GE(0.020 + pace.piece_seconds(), 0.75 * slowdown * 0.020) << slowdown;
+    EXPECT_GE(0.020 + pace.piece_seconds(), 0.7 * slowdown * 0.020) << slowdown;
   }
 }
 
@@ -155,9 +155,9 @@ double usual_token(PrefillPace& pace, double alone, double beside) {
 TEST(PrefillPace, StepsThatArePiecesMakeSlowerCountAgainstThePieces) {
   PrefillPace pace(2);
   for (int i = 0; i < 20; ++i) pace.record_answers(0.020, false);
-  EXPECT_NEAR(usual_token(pace, 0.020, 0.025), 0.031, 1e-3);
-  EXPECT_NEAR(usual_token(pace, 0.030, 0.036), 0.0465, 1e-3) << "answers have grown longer";
-  EXPECT_NEAR(usual_token(pace, 0.010, 0.012), 0.0155, 1e-3) << "some have ended";
+  EXPECT_NEAR(usual_token(pace, 0.020, 0.025), 0.028, 1e-3);
+  EXPECT_NEAR(usual_token(pace, 0.030, 0.036), 0.042, 1e-3) << "answers have grown longer";
+  EXPECT_NEAR(usual_token(pace, 0.010, 0.012), 0.014, 1e-3) << "some have ended";
   EXPECT_NEAR(usual_token(pace, 0.010, 0.030), 0.030, 1e-3) << "no room: a launch at a time";
 }
 
@@ -185,7 +185,7 @@ uint32_t settle(PrefillPace& pace, uint32_t chunk, Seconds seconds) {
 
 TEST(PrefillPace, PiecesAreAsLargeAsLaunchesStayShort) {
   PrefillPace pace(2);
-  for (int i = 0; i < 15; ++i) pace.record_answers(0.020, false);  // 11 ms for a part of a piece
+  for (int i = 0; i < 15; ++i) pace.record_answers(0.020, false);  // 8 ms for a part of a piece
   EXPECT_EQ(settle(pace, 64, [](uint32_t rows) { return 1e-6 * rows; }), 64u);
   const uint32_t rows = settle(pace, 64, [](uint32_t n) { return 2e-4 * n; });
   EXPECT_LE(2e-4 * rows, 0.5 * pace.piece_seconds());
