@@ -79,8 +79,8 @@ std::string check_integer(const std::string& text) {
                      std::numeric_limits<T>::max());
 }
 
-// The same for flags of binary64, whose ranges in CLI11 let NaN through: the complaint about what is
-// NaN or infinite, else empty.
+// The same for flags of binary64, whose ranges in CLI11 let NaN through: the complaint about what
+// is NaN or infinite, else empty.
 std::string check_finite(const std::string& text);
 
 // --isa, else FLARE_ISA, else the machine's level (spec/cli.md §10). Errors: those of choose_isa.
