@@ -336,7 +336,8 @@ class CacheFolder(Operation):
         self.assertEqual(run.cached("What was said before?"), 0)
         shutil.rmtree(self.folder / "cache")
         run.cached("Another question, which is not there yet.")
-        self.assertIn("prefixes are kept in memory alone", run.line("an entry cannot be made"))
+        # Of the first question, if the folder went while its entry was written, or of the second.
+        self.assertRegex(run.line("prefixes are kept in memory alone"), "an entry cannot be (made|written): ")
         self.assertGreater(run.cached("What was said before?"), 0)
         self.assertEqual(run.stop(), 0)
 
