@@ -389,6 +389,7 @@ class Responses(unittest.TestCase):
                 ({}, "missing_field", "input"), ({"input": 5}, "invalid_type", "input"),
                 ({"input": []}, "empty_prompt", "input"), ({"input": [5]}, "invalid_type", "input[0]"),
                 ({"input": [{}]}, "missing_field", "input[0].type"),
+                ({"input": [{"type": 5, "role": "user"}]}, "invalid_type", "input[0].type"),
                 ({"input": [{"role": "robot", "content": "x"}]}, "invalid_messages", "input[0].role"),
                 ({"input": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "unsupported_content_part",
                  "input[0].content[0]"),

@@ -41,7 +41,9 @@ std::string text_of_part(const Json& part, const std::string& path, bool is_tool
   if (!part.is_object())
     fail("invalid_type", path, fmt::format("is {}, object expected", a_kind(part)));
   const Json* type = part.find("type");
-  if (!type || !type->is_string()) fail("missing_field", path + ".type", "is missing");
+  if (!type || type->is_null()) fail("missing_field", path + ".type", "is missing");
+  if (!type->is_string())
+    fail("invalid_type", path + ".type", fmt::format("is {}, string expected", a_kind(*type)));
   const std::string& name = type->as_string();
   if (is_image(name)) {
     if (is_tool) return std::string(kOmittedImage);

@@ -160,6 +160,8 @@ TEST(Messages, WrongShapesAreNamed) {
   EXPECT_EQ(refusal(R"([{"role":"robot","content":"x"}])").code, "invalid_messages");
   EXPECT_EQ(refusal(R"([{"role":"user","content":7}])").code, "invalid_type");
   EXPECT_EQ(refusal(R"([{"role":"user","content":[{"type":"text"}]}])").code, "missing_field");
+  EXPECT_EQ(refusal(R"([{"role":"user","content":[{"type":5}]}])").code, "invalid_type");
+  EXPECT_EQ(refusal(R"([{"role":"user","content":[{"type":null}]}])").code, "missing_field");
   EXPECT_EQ(refusal(R"([{"role":"assistant","tool_calls":[{}]}])").code, "invalid_tool_history");
   std::string many = "[";
   for (int i = 0; i < 4097; ++i) many += std::string(i ? "," : "") + R"({"role":"user"})";

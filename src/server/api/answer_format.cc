@@ -15,10 +15,6 @@ constexpr size_t kMaxGrammarBytes = 256 << 10;
 constexpr size_t kMaxChoices = 1024;
 constexpr size_t kMaxName = 256;
 
-constexpr std::string_view kNames[] = {"response_format", "structured_outputs", "guided_json",
-                                       "guided_regex",    "guided_choice",      "guided_grammar",
-                                       "grammar",         "json_schema"};
-
 [[noreturn]] void fail(std::string code, const std::string& param, const std::string& message) {
   throw ApiError{400, std::move(code), message, param};
 }
@@ -131,8 +127,6 @@ void read_structured(const Json& given, AnswerFormat* format) {
 }
 
 }  // namespace
-
-std::span<const std::string_view> answer_format_field_names() { return kNames; }
 
 std::optional<Grammar> read_format_object(const Json& format, const std::string& param) {
   const Fields fields(format, param + ".");

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 
 #include "frontend/grammar/grammar.h"
@@ -16,9 +15,6 @@ struct AnswerFormat {
   std::string param;                                  // "response_format" and the like
   bool is_regex = false;
 };
-
-// Names that read_answer_format looks at.
-std::span<const std::string_view> answer_format_field_names();
 
 // `response_format`, `structured_outputs`, its aliases guided_*, `grammar` and `json_schema`
 // (native). At most one of them may restrict the answer (conflicting_parameters). Throws ApiError.

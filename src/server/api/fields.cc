@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 
@@ -10,7 +11,9 @@ namespace flare::server {
 
 const Json* Fields::find(std::string_view name) const {
   const Json* value = object_.find(name);
-  return value && !value->is_null() ? value : nullptr;
+  if (!value) return nullptr;
+  if (std::ranges::find(read_, value) == read_.end()) read_.push_back(value);
+  return value->is_null() ? nullptr : value;
 }
 
 void Fields::wrong_type(std::string_view name, std::string_view expected) const {
@@ -94,6 +97,29 @@ const Json* Fields::array(std::string_view name, size_t min, size_t max) const {
   return value;
 }
 
+void Fields::without_effect(std::string_view name, Shape shape) const {
+  switch (shape) {
+    case Shape::kAny:
+      find(name);
+      break;
+    case Shape::kText:
+      text(name, SIZE_MAX);
+      break;
+    case Shape::kBoolean:
+      boolean(name);
+      break;
+    case Shape::kInteger:
+      integer(name, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+      break;
+    case Shape::kObject:
+      object(name);
+      break;
+    case Shape::kArray:
+      array(name, 0, SIZE_MAX);
+      break;
+  }
+}
+
 void Fields::refuse(std::string_view name, std::initializer_list<Json> neutral) const {
   const Json* value = find(name);
   if (!value || std::ranges::find(neutral, *value) != neutral.end()) return;
@@ -101,19 +127,15 @@ void Fields::refuse(std::string_view name, std::initializer_list<Json> neutral) 
                  fmt::format("'{}' is not supported by this server", path(name)), path(name)};
 }
 
-int read_priority(const Fields& fields) {
-  return static_cast<int>(fields.integer("priority", -10, 10).value_or(0));
+std::vector<std::string> Fields::unread() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : object_.as_object())
+    if (std::ranges::find(read_, &value) == read_.end()) names.push_back(name);
+  return names;
 }
 
-std::vector<std::string> unknown_names(
-    const Json& body, std::initializer_list<std::span<const std::string_view>> known) {
-  std::vector<std::string> unknown;
-  for (const auto& [name, value] : body.as_object())
-    if (std::ranges::none_of(known, [&name](std::span<const std::string_view> list) {
-          return std::ranges::find(list, name) != list.end();
-        }))
-      unknown.push_back(name);
-  return unknown;
+int read_priority(const Fields& fields) {
+  return static_cast<int>(fields.integer("priority", -10, 10).value_or(0));
 }
 
 }  // namespace flare::server

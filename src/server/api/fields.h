@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,12 +13,17 @@
 
 namespace flare::server {
 
-// Reads one object. Every accessor throws ApiError: invalid_type or invalid_value naming field,
-// value and the allowed range.
+// What the value of a field without effect must be.
+enum class Shape : uint8_t { kAny, kText, kBoolean, kInteger, kObject, kArray };
+
+// Reads one object, which outlives this. Every accessor throws ApiError: invalid_type or
+// invalid_value naming field, value and the allowed range.
 class Fields {
  public:
   explicit Fields(const Json& object, std::string prefix = {})
       : object_(object), prefix_(std::move(prefix)) {}
+  Fields(const Fields&) = delete;
+  Fields& operator=(const Fields&) = delete;
 
   // The member, or nullptr if absent or null.
   const Json* find(std::string_view name) const;
@@ -29,6 +33,8 @@ class Fields {
   std::optional<std::string> text(std::string_view name, size_t max_bytes) const;
   const Json* object(std::string_view name) const;
   const Json* array(std::string_view name, size_t min, size_t max) const;
+  // A field that nothing depends on: its type is checked.
+  void without_effect(std::string_view name, Shape shape) const;
 
   [[noreturn]] void wrong_type(std::string_view name, std::string_view expected) const;
   [[noreturn]] void wrong_value(std::string_view name, const std::string& value,
@@ -36,17 +42,17 @@ class Fields {
   // Refuses `name` unless it is absent or one of the neutral values.
   void refuse(std::string_view name, std::initializer_list<Json> neutral = {}) const;
 
+  // Members that no accessor was asked for, in the object's order: names that nobody knows.
+  std::vector<std::string> unread() const;
+
  private:
   std::string path(std::string_view name) const { return prefix_ + std::string(name); }
   const Json& object_;
   std::string prefix_;
+  mutable std::vector<const Json*> read_;  // members asked for, nulls included
 };
 
 // `priority` of serving.md S9.2, 0 without one.
 int read_priority(const Fields& fields);
-
-// Names of the body's members that stand in none of the lists, in the body's order.
-std::vector<std::string> unknown_names(
-    const Json& body, std::initializer_list<std::span<const std::string_view>> known);
 
 }  // namespace flare::server

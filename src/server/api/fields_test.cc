@@ -31,6 +31,33 @@ TEST(Fields, NullIsAbsentAndAWholeRealIsAnInteger) {
   EXPECT_EQ(fields.integer("d", 0, 1000), 1000);
 }
 
+TEST(Fields, MembersThatNobodyAskedForAreUnread) {
+  const Json body = parsed(R"({"z":1,"a":null,"b":"x","c":true,"y":{}})");
+  const Fields fields(body);
+  EXPECT_EQ(fields.unread(), (std::vector<std::string>{"z", "a", "b", "c", "y"}));
+  EXPECT_FALSE(fields.integer("a", 0, 9));  // known, although null
+  fields.without_effect("b", Shape::kText);
+  fields.boolean("c");
+  fields.boolean("missing");
+  EXPECT_EQ(fields.unread(), (std::vector<std::string>{"z", "y"}));
+}
+
+TEST(Fields, TypesOfFieldsWithoutEffectAreChecked) {
+  const Json body = parsed(R"({"s":"x","b":false,"i":3,"o":{},"l":[]})");
+  const Fields fields(body);
+  const std::pair<std::string_view, Shape> right[] = {{"s", Shape::kText},
+                                                      {"b", Shape::kBoolean},
+                                                      {"i", Shape::kInteger},
+                                                      {"o", Shape::kObject},
+                                                      {"l", Shape::kArray}};
+  for (const auto& [name, value] : body.as_object())
+    for (const auto& [owner, shape] : right) {
+      const ApiError error = refusal([&] { fields.without_effect(name, shape); });
+      EXPECT_EQ(error.code, owner == name ? "" : "invalid_type") << name << " as " << owner;
+    }
+  EXPECT_EQ(refusal([&] { fields.without_effect("s", Shape::kAny); }).status, 200);
+}
+
 TEST(Fields, WrongTypesAndRangesNameFieldValueAndRange) {
   const Json body = parsed(R"({"s":"1","f":1.5,"big":99,"huge":9223372036854775808,"e":1e300,
                               "l":[1,2,3],"t":"toolong"})");

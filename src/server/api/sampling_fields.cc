@@ -21,37 +21,6 @@ constexpr size_t kMaxBadWords = 256;
 constexpr size_t kMaxBadWordBytes = 4096;
 constexpr double kMaxDryBase = 100;
 
-constexpr std::string_view kNames[] = {
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "repetition_penalty",
-    "repeat_last_n",
-    "presence_penalty",
-    "frequency_penalty",
-    "seed",
-    "ignore_eos",
-    "stop_token_ids",
-    "typical_p",
-    "top_n_sigma",
-    "dry_multiplier",
-    "dry_base",
-    "dry_allowed_length",
-    "dry_penalty_last_n",
-    "xtc_probability",
-    "xtc_threshold",
-    "logit_bias",
-    "allowed_token_ids",
-    "bad_words",
-    "min_tokens",
-    "mirostat",
-    "dynatemp_range",
-    "dynatemp_exponent",
-    "use_beam_search",
-    "lora",
-};
-
 // A filter this build does not run passes only with its neutral value; its range is checked first.
 void refuse_number(const Fields& fields, std::string_view name, double low, double high,
                    double neutral) {
@@ -150,8 +119,6 @@ void read_dry(const Fields& fields, int64_t context, runtime::DrySettings* dry) 
 }
 
 }  // namespace
-
-std::span<const std::string_view> sampling_field_names() { return kNames; }
 
 void read_sampling(const Fields& fields, const Service& service, GenerateSettings* settings) {
   constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();

@@ -1,16 +1,12 @@
 // The sampling fields that every generating endpoint shares (serving.md S8).
 #pragma once
 
-#include <span>
 #include <string_view>
 
 #include "server/api/fields.h"
 #include "server/service/service.h"
 
 namespace flare::server {
-
-// Names that read_sampling looks at, refused ones included.
-std::span<const std::string_view> sampling_field_names();
 
 // Overrides `settings` with what the request gives: sampling, seed, stop ids, ignore_eos. Throws
 // ApiError; unsupported_parameter for filters that this build does not run.

@@ -20,17 +20,6 @@ using ToolMode = frontend::ToolChoice::Mode;
 
 constexpr size_t kMaxText = 256;
 
-// Top-level names besides those of read_sampling. What is not here is unknown.
-constexpr std::string_view kNames[] = {
-    // read
-    "model", "messages", "system", "max_tokens", "tools", "tool_choice", "thinking",
-    "output_config", "output_format", "stop_sequences", "stream", "cache_control", "cache_salt",
-    // read as hints, or without effect
-    "metadata", "service_tier", "speed", "inference_geo", "diagnostics", "context_management",
-    "session", "prompt_cache_key", "priority",
-    // refused unless neutral
-    "mcp_servers", "container"};
-
 void read_limits(const Fields& fields, bool counts_only, GenerateSettings* settings) {
   const auto limit = fields.integer("max_tokens", 1, std::numeric_limits<int64_t>::max());
   if (limit)
@@ -148,7 +137,11 @@ void read_conversation(const Fields& fields, const Service& service, MessagesReq
 }
 
 void check_hints(const Fields& fields) {
-  fields.object("metadata");
+  for (std::string_view name : {"model", "service_tier", "speed", "inference_geo"})
+    fields.without_effect(name, Shape::kText);
+  for (std::string_view name : {"metadata", "context_management"})
+    fields.without_effect(name, Shape::kObject);
+  fields.without_effect("diagnostics", Shape::kAny);
   fields.refuse("mcp_servers", {Json::array()});
   fields.refuse("container");
 }
@@ -166,7 +159,7 @@ MessagesRequest read_messages_request(const Json& body, const Service& service, 
   check_hints(fields);
   read_conversation(fields, service, &request);
   read_reasoning(fields, service, &request);
-  request.ignored = unknown_names(body, {kNames, sampling_field_names()});
+  request.ignored = fields.unread();
   return request;
 }
 

@@ -19,14 +19,6 @@ namespace {
 
 using runtime::FinishReason;
 
-constexpr std::string_view kNames[] = {
-    // read
-    "model", "prompt", "n_predict", "max_tokens", "stop", "stream", "n_probs", "cache_salt",
-    "add_special_tokens", "priority",
-    // read as hints, or without effect
-    "cache_prompt", "id_slot", "samplers", "return_tokens", "timings_per_token", "session",
-    "prompt_cache_key"};
-
 std::string_view stop_type(const TextEvent& last) {
   switch (*last.finished) {
     case FinishReason::kStopId:
@@ -101,6 +93,15 @@ class NativeAnswer : public Generation {
   std::vector<runtime::TokenLogprobs> records_;  // that have not been sent yet
 };
 
+// Checked, although nothing depends on them.
+void check_hints(const Fields& fields) {
+  fields.without_effect("model", Shape::kText);
+  for (std::string_view name : {"cache_prompt", "return_tokens"})
+    fields.without_effect(name, Shape::kBoolean);
+  fields.without_effect("id_slot", Shape::kInteger);
+  fields.without_effect("samplers", Shape::kAny);  // names, or letters in a string
+}
+
 }  // namespace
 
 void native_completion(const ApiCall& call) {
@@ -121,14 +122,13 @@ void native_completion(const ApiCall& call) {
   tokenizer_of(call.service);
   std::vector<RawPrompt> prompts = read_raw_prompts(
       fields, "prompt", call.service, 1, fields.boolean("add_special_tokens").value_or(true));
-  http::Headers headers = answer_headers(
-      call, unknown_names(call.body, {kNames, sampling_field_names(), answer_format_field_names()}),
-      settings);
+  const bool timings_per_token = fields.boolean("timings_per_token").value_or(false);
+  check_hints(fields);
+  http::Headers headers = answer_headers(call, fields.unread(), settings);
   constrain_answer(call.service, {.tool_choice = {}, .format = format}, {}, &settings, &headers);
   const auto answer = std::make_shared<NativeAnswer>(
       Generation::Setup{call.exchange, stream, std::move(headers)}, call.service,
-      settings.sampling.top_logprobs >= 0, fields.boolean("timings_per_token").value_or(false),
-      call.model);
+      settings.sampling.top_logprobs >= 0, timings_per_token, call.model);
   answer->start(call.service, {{std::move(prompts[0].ids), std::move(settings)}});
 }
 

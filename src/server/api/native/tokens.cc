@@ -17,11 +17,6 @@
 namespace flare::server {
 namespace {
 
-// Members of /tokenize and /detokenize; with messages those of a chat may stand beside them.
-constexpr std::string_view kTokenizeNames[] = {"model", "content", "add_special", "parse_special",
-                                               "with_pieces"};
-constexpr std::string_view kDetokenizeNames[] = {"model", "tokens"};
-
 void respond(const ApiCall& call, std::string body, const std::vector<std::string>& ignored) {
   call.exchange->respond(200, "application/json", std::move(body), ignored_header(call, ignored));
 }
@@ -66,17 +61,22 @@ Rendered rendered(const ApiCall& call) {
 void native_tokenize(const ApiCall& call) {
   const Fields fields(call.body);
   const frontend::Tokenizer& tokenizer = tokenizer_of(call.service);
+  fields.without_effect("model", Shape::kText);
+  const auto content = fields.text("content", SIZE_MAX);
+  const bool add_special = fields.boolean("add_special").value_or(false);
+  const bool parse_special = fields.boolean("parse_special").value_or(true);
+  const bool with_pieces = fields.boolean("with_pieces").value_or(false);
+  std::vector<std::string> ignored = fields.unread();
   std::vector<int32_t> ids;
-  std::vector<std::string> ignored = unknown_names(call.body, {kTokenizeNames});
-  if (const auto content = fields.text("content", SIZE_MAX)) {
+  if (content) {
     if (fields.find("messages"))
       throw ApiError{400, "conflicting_parameters", "'content' and 'messages' exclude each other",
                      "messages"};
-    ids = tokenizer.encode(*content, {fields.boolean("add_special").value_or(false),
-                                      fields.boolean("parse_special").value_or(true)});
+    ids = tokenizer.encode(*content, {add_special, parse_special});
   } else if (fields.find("messages")) {
     Rendered done = rendered(call);
     ids = std::move(done.ids);
+    // Beside messages a chat's other fields may stand.
     std::erase_if(ignored, [&done](const std::string& name) {
       return std::ranges::find(done.ignored, name) == done.ignored.end();
     });
@@ -84,21 +84,21 @@ void native_tokenize(const ApiCall& call) {
     throw ApiError{400, "missing_field", "'content' is missing; text, or 'messages', expected",
                    "content"};
   }
-  const bool pieces = fields.boolean("with_pieces").value_or(false);
-  respond(
-      call,
-      pieces ? Json::object({{"tokens", pieces_json(tokenizer, ids)}}).to_text() : tokens_text(ids),
-      ignored);
+  respond(call,
+          with_pieces ? Json::object({{"tokens", pieces_json(tokenizer, ids)}}).to_text()
+                      : tokens_text(ids),
+          ignored);
 }
 
 void native_detokenize(const ApiCall& call) {
   const Fields fields(call.body);
   const frontend::Tokenizer& tokenizer = tokenizer_of(call.service);
+  fields.without_effect("model", Shape::kText);
   const Json* tokens = fields.find("tokens");
   if (!tokens) throw ApiError{400, "missing_field", "'tokens' is missing", "tokens"};
   const auto ids = read_token_ids(*tokens, "tokens", static_cast<uint32_t>(tokenizer.id_limit()));
   respond(call, Json::object({{"content", tokenizer.decode(ids, false)}}).to_text(),
-          unknown_names(call.body, {kDetokenizeNames}));
+          fields.unread());
 }
 
 void native_apply_template(const ApiCall& call) {

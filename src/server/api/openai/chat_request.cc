@@ -22,22 +22,6 @@ constexpr int kMaxTopLogprobs = 20;
 constexpr size_t kMaxKwargs = 64;
 constexpr size_t kMaxKwargsBytes = 16 << 10;
 
-// Top-level names besides those of read_sampling. What is not here is unknown.
-constexpr std::string_view kNames[] = {
-    // read
-    "model", "messages", "max_completion_tokens", "max_tokens", "stop", "n", "stream",
-    "stream_options", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs",
-    "continue_final_message", "add_generation_prompt", "enable_thinking", "reasoning_effort",
-    "prediction", "timings", "timings_per_token", "include_reasoning", "thinking_budget",
-    "prompt_logprobs", "return_progress",
-    // read as hints, or without effect
-    "cache_salt", "session", "prompt_cache_key", "metadata", "user", "safety_identifier",
-    "service_tier", "verbosity", "prompt_cache_retention", "prompt_cache_options", "cache_prompt",
-    "priority",
-    // refused unless neutral
-    "store", "modalities", "functions", "function_call", "best_of", "audio", "web_search_options",
-    "moderation", "chat_template"};
-
 constexpr std::string_view kServerVariables[] = {"messages", "tools", "add_generation_prompt",
                                                  "bos_token", "eos_token"};
 
@@ -162,8 +146,13 @@ void read_logprobs(const Fields& fields, const Service& service,
 
 // Checked, although nothing depends on them.
 void check_hints(const Fields& fields) {
-  fields.object("prediction");
-  fields.object("metadata");
+  for (std::string_view name : {"model", "user", "safety_identifier", "service_tier", "verbosity",
+                                "prompt_cache_retention"})
+    fields.without_effect(name, Shape::kText);
+  for (std::string_view name : {"prediction", "metadata"})
+    fields.without_effect(name, Shape::kObject);
+  fields.without_effect("prompt_cache_options", Shape::kAny);
+  fields.without_effect("cache_prompt", Shape::kBoolean);
 }
 
 void read_messages(const Fields& fields, const Service& service, Conversation* conversation) {
@@ -206,8 +195,7 @@ ChatRequest read_chat_request(const Json& body, const Service& service) {
   check_hints(fields);
   refuse_fields(fields, request.n);
   read_messages(fields, service, &request.conversation);
-  request.ignored =
-      unknown_names(body, {kNames, sampling_field_names(), answer_format_field_names()});
+  request.ignored = fields.unread();
   return request;
 }
 

@@ -24,15 +24,6 @@ constexpr int kMaxChoices = 8;
 constexpr int kMaxTopLogprobs = 20;
 constexpr uint32_t kDefaultTokens = 16;
 
-constexpr std::string_view kNames[] = {
-    // read
-    "model", "prompt", "max_tokens", "echo", "logprobs", "n", "stop", "stream", "stream_options",
-    "add_special_tokens", "timings", "timings_per_token", "cache_salt",
-    // read as hints, or without effect
-    "session", "prompt_cache_key", "user", "metadata", "service_tier", "cache_prompt", "priority",
-    // refused unless neutral
-    "suffix", "best_of", "store", "prompt_logprobs"};
-
 struct CompletionRequest {
   std::vector<RawPrompt> prompts;
   GenerateSettings settings;
@@ -44,7 +35,16 @@ struct CompletionRequest {
   bool include_usage = false;
   bool timings = false;            // with the end
   bool timings_per_token = false;  // with every chunk of a stream
+  std::vector<std::string> ignored;
 };
+
+// Checked, although nothing depends on them.
+void check_hints(const Fields& fields) {
+  for (std::string_view name : {"model", "user", "service_tier"})
+    fields.without_effect(name, Shape::kText);
+  fields.without_effect("metadata", Shape::kObject);
+  fields.without_effect("cache_prompt", Shape::kBoolean);
+}
 
 void read_logprobs(const Fields& fields, const Service& service, CompletionRequest* request) {
   runtime::SamplingSettings& s = request->settings.sampling;
@@ -90,9 +90,11 @@ CompletionRequest read_request(const Json& body, const Service& service) {
     fields.refuse("best_of");
   fields.refuse("store", {Json(false)});
   read_logprobs(fields, service, &request);
+  check_hints(fields);
   request.prompts = read_raw_prompts(fields, "prompt", service, kMaxPrompts,
                                      fields.boolean("add_special_tokens").value_or(true));
   tokenizer_of(service);
+  request.ignored = fields.unread();
   return request;
 }
 
@@ -223,9 +225,7 @@ class CompletionAnswer : public Generation {
 
 void completions(const ApiCall& call) {
   CompletionRequest request = read_request(call.body, call.service);
-  http::Headers headers = answer_headers(
-      call, unknown_names(call.body, {kNames, sampling_field_names(), answer_format_field_names()}),
-      request.settings);
+  http::Headers headers = answer_headers(call, request.ignored, request.settings);
   constrain_answer(call.service, {.tool_choice = {}, .format = request.format}, {},
                    &request.settings, &headers);
   const auto answer = std::make_shared<CompletionAnswer>(

@@ -250,6 +250,7 @@ ItemList read_items(const Json& input, const ItemLookup& lookup) {
     Json item = items[i];
     const Fields fields(items[i], path + ".");
     const std::string kind = kind_of(item);
+    fields.text("type", SIZE_MAX);
     if (kind.empty()) fail("missing_field", path + ".type", "is missing");
     if (kind == "item_reference") {
       const std::string id = needed(fields, "id", path);

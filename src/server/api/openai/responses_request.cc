@@ -24,19 +24,6 @@ constexpr size_t kMaxText = 256;
 constexpr size_t kMaxMetadata = 16;
 constexpr int kMaxTopLogprobs = 20;
 
-// Top-level names besides those of read_sampling. What is not here is unknown.
-constexpr std::string_view kNames[] = {
-    // read
-    "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "text",
-    "reasoning", "include", "max_output_tokens", "stream", "store", "previous_response_id",
-    "metadata", "cache_salt", "stop",
-    // read as hints, or without effect
-    "user", "safety_identifier", "service_tier", "prompt_cache_key", "prompt_cache_retention",
-    "prompt_cache_options", "stream_options", "top_logprobs", "session", "max_tool_calls",
-    "priority", "client_metadata",
-    // refused unless neutral
-    "background", "conversation", "prompt", "truncation", "context_management", "moderation"};
-
 [[noreturn]] void fail(std::string code, const std::string& param, const std::string& message) {
   throw ApiError{400, std::move(code), message, param};
 }
@@ -193,6 +180,13 @@ void check_hints(const Fields& fields) {
     for (const auto& [name, value] : metadata->as_object())
       if (!value.is_string()) fields.wrong_type("metadata", "object of strings");
   }
+  for (std::string_view name :
+       {"model", "user", "safety_identifier", "service_tier", "prompt_cache_retention"})
+    fields.without_effect(name, Shape::kText);
+  for (std::string_view name : {"stream_options", "client_metadata"})
+    fields.without_effect(name, Shape::kObject);
+  fields.without_effect("prompt_cache_options", Shape::kAny);
+  fields.without_effect("max_tool_calls", Shape::kInteger);
   fields.integer("top_logprobs", 0, kMaxTopLogprobs);
   fields.boolean("background");
   fields.refuse("background", {Json(false)});
@@ -294,7 +288,7 @@ ResponsesRequest read_responses_request(const Json& body, const Service& service
   read_conversation(fields, service, read_history(fields, store, owner), &request);
   read_reasoning(fields, service, &request);
   request.echo = echo_of(fields, request);
-  request.ignored = unknown_names(body, {kNames, sampling_field_names()});
+  request.ignored = fields.unread();
   return request;
 }
 
