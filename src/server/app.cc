@@ -214,9 +214,22 @@ uint32_t timeout_of(const http::Request& request) {
   return ms;
 }
 
+// Headers that decide something say it once, so that nobody in front reads another value.
+std::optional<ApiError> check_headers(const http::Request& request) {
+  for (const std::string_view name :
+       {"origin", "authorization", "x-api-key", "content-type", "x-request-timeout-ms"})
+    if (request.has_several(name))
+      return ApiError{400, "invalid_request",
+                      fmt::format("header {} has several values, one expected", name),
+                      std::string(name)};
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<http::Answer> App::judge(http::Request* request) {
+  if (const auto error = check_headers(*request))
+    return error_answer(request->path, request->id, *error);
   const std::shared_ptr<const Access> access = this->access();
   if (const auto error = access->check_site(request))
     return error_answer(request->path, request->id, *error);

@@ -108,6 +108,13 @@ std::string_view Request::header(std::string_view name) const {
   return {};
 }
 
+bool Request::has_several(std::string_view name) const {
+  const std::string_view first = header(name);
+  return std::ranges::any_of(headers, [&](const auto& field) {
+    return equal_ignoring_case(field.first, name) && field.second != first;
+  });
+}
+
 void complete_head(std::string_view target, Request* request) {
   const std::string_view behind = without_authority(target, &request->headers);
   const bool has_path = behind.size() == target.size() || behind.starts_with('/');

@@ -29,6 +29,8 @@ struct Request {
 
   // First value of a header (names compared without case); empty if absent.
   std::string_view header(std::string_view name) const;
+  // Whether a header stands there several times, with different values.
+  bool has_several(std::string_view name) const;
 };
 
 // A whole answer as data.
