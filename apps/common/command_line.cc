@@ -88,8 +88,14 @@ class Scanner {
     const size_t equals = word.find('=');
     // A short flag may be followed by more short flags: -vv.
     const std::string name(is_long ? word.substr(0, equals) : word.substr(0, 2));
-    if (const CLI::Option* option = find(name))
-      return option->get_items_expected_max() > 0 && equals == std::string_view::npos;
+    if (const CLI::Option* option = find(name)) {
+      const bool has_value = is_long && equals != std::string_view::npos;
+      const bool is_switch = option->get_items_expected_max() == 0;
+      if (is_switch && has_value)
+        throw Error(Code::kUsage, "flag {} is given {}, no value expected", name,
+                    quote(word.substr(equals + 1)));
+      return !is_switch && !has_value;
+    }
     std::vector<std::string> names = flag_names(app_);
     if (command_ != nullptr)
       for (std::string& one : flag_names(*command_)) names.push_back(std::move(one));
@@ -156,6 +162,17 @@ void check_paths(const CLI::App& command) {
   }
 }
 
+// CLI11's words for what is no number say neither what it is nor what is expected.
+std::string complaint(const CLI::ParseError& failure) {
+  constexpr std::string_view kPrefix = "Could not convert: ", kBetween = " = ";
+  const std::string text = failure.what();
+  const size_t end = text.find(kBetween);
+  if (!text.starts_with(kPrefix) || end == std::string::npos) return text;
+  return fmt::format("{} is {}, a number expected",
+                     text.substr(kPrefix.size(), end - kPrefix.size()),
+                     quote(text.substr(end + kBetween.size())));
+}
+
 // nullopt: something was printed and the program is done.
 std::optional<Parsed> parse(const Program& program, CLI::App& app, std::vector<Parsed>& commands,
                             int argc, char** argv) {
@@ -172,7 +189,7 @@ std::optional<Parsed> parse(const Program& program, CLI::App& app, std::vector<P
     print_version(program);
     return std::nullopt;
   } catch (const CLI::ParseError& failure) {
-    Error error(Code::kUsage, "{}", failure.what());
+    Error error(Code::kUsage, "{}", complaint(failure));
     const auto used = app.get_subcommands();
     error.set_hint(used.empty()
                        ? fmt::format("run '{} --help'", program.name)
@@ -212,6 +229,7 @@ int parse_and_run(const Program& program, CommonFlags& common, int argc, char** 
   for (const Command& command : program.commands) {
     CLI::App* sub = app.add_subcommand(std::string(command.name), std::string(command.summary));
     commands.push_back({sub, command.declare(*sub, common)});
+    refuse_empty_values(*sub);
   }
   const auto parsed = parse(program, app, commands, argc, argv);
   if (!parsed) return 0;
@@ -247,6 +265,17 @@ bool wants_json(int argc, char** argv) {
 }
 
 }  // namespace
+
+void refuse_empty_values(CLI::App& command) {
+  constexpr std::string_view kTypes[] = {"PATH", "DIR",  "FILE",   "NAME",      "SIZE",
+                                         "TYPE", "ADDR", "ORIGIN", "unix:PATH", "LEVEL"};
+  const auto check = [](const std::string& text) {
+    return text.empty() ? std::string("is empty, a value expected") : std::string();
+  };
+  for (CLI::Option* option : command.get_options())
+    if (std::ranges::find(kTypes, option->get_type_name()) != std::end(kTypes))
+      option->check(check);
+}
 
 int run_program(const Program& program, int argc, char** argv) {
   FLARE_ASSERT(kCpuFloorLinked == 1);  // the reference that links the check before main

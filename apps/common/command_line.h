@@ -46,6 +46,10 @@ struct Program {
   bool has_configuration = false;  // takes --config
 };
 
+// Paths, names, sizes and levels of a command may not be empty: that would be as if they were not
+// given.
+void refuse_empty_values(CLI::App& command);
+
 // Parses, runs one command, prints errors. Returns the exit code.
 int run_program(const Program& program, int argc, char** argv);
 
@@ -56,9 +60,12 @@ void print_result(const CommonFlags& common, const Json& result, std::string_vie
 // "1.5" style counts for people: "7.6 B", "4.1 M", "512".
 std::string human_count(uint64_t n);
 
-// SIZE of spec/cli.md §3: an integer with K, M, G or T (1024-based; Ki and KiB accepted). kUsage
-// naming the flag otherwise, and for zero.
-uint64_t parse_size(std::string_view flag, std::string_view text);
+// SIZE of spec/cli.md §3: an integer with K, M, G or T (1024-based; Ki and KiB accepted), which
+// begins at `begin` of the text. kUsage naming the flag, the text and what is `expected` otherwise,
+// and for zero.
+uint64_t parse_size(std::string_view flag, std::string_view text,
+                    std::string_view expected = "a positive integer with K, M, G or T",
+                    size_t begin = 0);
 // A comma-separated list without empty or repeated items; kUsage otherwise.
 std::vector<std::string> parse_list(std::string_view flag, std::string_view text);
 // LIST of numbers from 1 to `most`, ranges N-M inclusive, each once (spec/cli.md §3); kUsage

@@ -48,18 +48,21 @@ std::string_view kind_name(TomlKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-// An option of `command` in one of the groups, or nullptr.
+bool is_of(const ConfigTable& table, const CLI::Option& option) {
+  return std::ranges::find(table.groups, option.get_group()) != table.groups.end() ||
+         std::ranges::find(table.others, option.get_name()) != table.others.end();
+}
+
+// An option of `command` that the table may set, or nullptr.
 CLI::Option* find_option(CLI::App& command, const ConfigTable& table, const std::string& flag) {
   CLI::Option* const option = command.get_option_no_throw(flag);
-  const bool is_ours = option != nullptr &&
-                       std::ranges::find(table.groups, option->get_group()) != table.groups.end();
-  return is_ours ? option : nullptr;
+  return option != nullptr && is_of(table, *option) ? option : nullptr;
 }
 
 std::vector<std::string> known_keys(const CLI::App& command, const ConfigTable& table) {
   std::vector<std::string> keys;
   for (const CLI::Option* option : command.get_options())
-    if (std::ranges::find(table.groups, option->get_group()) != table.groups.end())
+    if (is_of(table, *option))
       for (const std::string& name : option->get_lnames()) keys.push_back(key_name(name));
   return keys;
 }
@@ -70,17 +73,25 @@ struct Target {
   bool inverts = false;
 };
 
-Target find_target(CLI::App& command, const ConfigTable& table, const std::string& key,
-                   const std::string& where) {
+Target find_target(CLI::App& command, const ConfigTable& table, const std::string& key) {
   const std::string flag = flag_name(key);
   if (CLI::Option* const option = find_option(command, table, flag)) return {option, false};
-  if (CLI::Option* const option = find_option(command, table, "--no-" + flag.substr(2)))
-    return {option, true};
+  return {find_option(command, table, "--no-" + flag.substr(2)), true};
+}
+
+[[noreturn]] void refuse_key(CLI::App& command, const ConfigTable& table, const std::string& key,
+                             const std::string& where, std::initializer_list<ConfigTable> tables) {
   Error error(Code::kUsage, "{}: {} is no key of [{}]", where, quote(key), table.name);
+  const auto has_it = [&](const ConfigTable& other) {
+    return find_target(command, other, key).option != nullptr;
+  };
+  // The last table is the most general one.
+  const auto owner = std::ranges::find_if(std::rbegin(tables), std::rend(tables), has_it);
+  if (owner != std::rend(tables))
+    throw error.set_hint(fmt::format("it is one of [{}]", owner->name));
   const std::string best = closest_match(key, known_keys(command, table));
-  error.set_hint(best.empty() ? "the keys are the command's flags, with '_' for '-'"
-                              : fmt::format("did you mean '{}'?", best));
-  throw error;
+  throw error.set_hint(best.empty() ? "the keys are the command's flags, with '_' for '-'"
+                                    : fmt::format("did you mean '{}'?", best));
 }
 
 void check_kind(const TomlSetting& setting, const CLI::Option& option, const std::string& where) {
@@ -129,13 +140,6 @@ Configuration Configuration::load(const std::string& flag) {
   return configuration;
 }
 
-std::vector<std::string> Configuration::values(std::string_view table, std::string_view key) const {
-  for (const TomlSetting& setting : settings_)
-    if (setting.table.size() == 1 && setting.table[0] == table && setting.key == key)
-      return setting.values;
-  return {};
-}
-
 void Configuration::apply(CLI::App& command, std::initializer_list<ConfigTable> tables,
                           std::string_view model) const {
   check_tables(tables);
@@ -155,14 +159,15 @@ void Configuration::apply(CLI::App& command, std::initializer_list<ConfigTable> 
       if (setting.table.size() != (by_model ? 2u : 1u))
         throw Error(Code::kUsage, "{}: {} stands in no table of settings", where,
                     quote(setting.key));
-      const Target target = find_target(command, table, setting.key, where);
+      const Target target = find_target(command, table, setting.key);
+      if (target.option == nullptr) refuse_key(command, table, setting.key, where, tables);
       check_kind(setting, *target.option, where);
       const bool is_others = by_model && setting.table[1] != model;
       if (is_others || set_before.contains(target.option)) continue;
       set_here.insert(target.option);
       const bool is_flag = target.option->get_items_expected_max() == 0;
       const bool is_off = is_flag && (setting.values[0] == "true") == target.inverts;
-      if (is_off) continue;
+      if (is_off || setting.values.empty()) continue;  // an empty list: as without it
       set_option(*target.option, is_flag ? std::vector<std::string>{"true"} : setting.values,
                  where);
     }

@@ -14,11 +14,12 @@ class App;
 
 namespace flare::app {
 
-// Which flags of a command a table of the file may set: those of these help groups, with '_' for
-// '-'.
+// Which flags of a command a table of the file may set, with '_' for '-': those of these help
+// groups, and some others.
 struct ConfigTable {
   std::string_view name;  // "serving"; "models": a table below it for each model
   std::initializer_list<std::string_view> groups;
+  std::initializer_list<std::string_view> others;  // flags of other groups
 };
 
 class Configuration {
@@ -33,9 +34,6 @@ class Configuration {
   // value.
   void apply(CLI::App& command, std::initializer_list<ConfigTable> tables,
              std::string_view model) const;
-  // The values of a key; empty where it is absent.
-  std::vector<std::string> values(std::string_view table, std::string_view key) const;
-
   // Empty: there is no file.
   const std::string& path() const { return path_; }
 

@@ -65,13 +65,14 @@ std::string human_count(uint64_t n) {
   return std::to_string(n);
 }
 
-uint64_t parse_size(std::string_view flag, std::string_view text) {
+uint64_t parse_size(std::string_view flag, std::string_view text, std::string_view expected,
+                    size_t begin) {
   uint64_t number = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto [end, failure] =
+      std::from_chars(text.data() + begin, text.data() + text.size(), number);
   const uint64_t factor = size_factor(text.substr(static_cast<size_t>(end - text.data())));
   if (failure != std::errc() || factor == 0 || number == 0)
-    throw Error(Code::kUsage, "{} is {}, expected a positive integer with K, M, G or T", flag,
-                quote(text));
+    throw Error(Code::kUsage, "{} is {}, expected {}", flag, quote(text), expected);
   if (number > UINT64_MAX / factor)
     throw Error(Code::kUsage, "{} is {}, expected less than 2^64 bytes", flag, quote(text));
   return number * factor;

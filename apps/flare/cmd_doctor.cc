@@ -5,6 +5,7 @@
 
 #include "flare/commands.h"
 #include "flare/doctor_checks.h"
+#include "flare/run_flags.h"
 
 namespace flare::app {
 namespace {

@@ -9,10 +9,6 @@
 namespace flare::app {
 
 std::function<int()> declare_doctor(CLI::App& app, const CommonFlags& common);
-// Gives the flags of `flare run` that were not given their values of the configuration; its path,
-// empty where there is none. Errors: those of Configuration.
-std::string apply_run_configuration(CLI::App& run, const CommonFlags& common,
-                                    const std::string& model);
 std::function<int()> declare_run(CLI::App& app, const CommonFlags& common);
 std::function<int()> declare_chat(CLI::App& app, const CommonFlags& common);
 std::function<int()> declare_generate(CLI::App& app, const CommonFlags& common);

@@ -47,15 +47,17 @@ std::string weights_text(const package::PreparedModel& model, std::string_view r
 // SIZE, -SIZE or a part of all memory, which has a decimal point (package.md §11.5).
 runtime::MemoryLimit memory_limit(const std::string& text) {
   using Kind = runtime::MemoryLimit::Kind;
-  constexpr const char* kFlag = "--memory-limit";
-  if (text.starts_with('-')) return {Kind::kReserve, parse_size(kFlag, text.substr(1)), 1};
-  if (text.find('.') == std::string::npos) return {Kind::kBytes, parse_size(kFlag, text), 1};
+  constexpr std::string_view kForms =
+      "SIZE (4G), all but -SIZE, or a part of the memory above 0 up to 1.0";
+  constexpr std::string_view kFlag = "--memory-limit";
+  if (text.starts_with('-'))
+    return {Kind::kReserve, parse_size(kFlag, text, kForms, /*begin=*/1), 1};
+  if (text.find('.') == std::string::npos)
+    return {Kind::kBytes, parse_size(kFlag, text, kForms), 1};
   double share = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), share);
   if (failure != std::errc() || end != text.data() + text.size() || !(share > 0 && share <= 1))
-    throw Error(Code::kUsage,
-                "{} is {}, expected a size, or a part of the memory above 0 up to 1.0", kFlag,
-                quote(text));
+    throw Error(Code::kUsage, "{} is {}, expected {}", kFlag, quote(text), kForms);
   return {Kind::kShare, 0, share};
 }
 
@@ -64,7 +66,8 @@ runtime::PageLimit page_limit(const std::string& text) {
   if (text == "concurrency") return {Kind::kConcurrency, 0};
   if (text == "context") return {Kind::kContext, 0};
   if (text == "memory") return {Kind::kMemory, 0};
-  return {Kind::kBytes, parse_size("--kv-cache-limit", text)};
+  return {Kind::kBytes,
+          parse_size("--kv-cache-limit", text, "concurrency, context, memory or SIZE (4G)")};
 }
 
 }  // namespace
@@ -158,8 +161,6 @@ std::unique_ptr<runtime::Engine> load_model(const ModelFlags& flags, const Servi
   engine_options.snapshot_interval = flags.snapshot_interval;
   engine_options.deterministic = flags.deterministic;
   if (!flags.cache_dir.empty()) {
-    if (!flags.prefix_reuse)
-      throw Error(Code::kUsage, "--cache-dir and --no-prefix-reuse: one of them expected");
     engine_options.disk = {flags.cache_dir, parse_size("--cache-disk", flags.cache_disk)};
     engine_options.memory.disk_tier = true;
   }

@@ -141,6 +141,11 @@ class Listening(Operation):
         both.process.kill()  # its socket stays, and does not stand in the way
         both.process.wait()
         self.assertEqual(self.start("--listen", "unix:" + path).stop(), 0)
+        again = self.start("--listen", "unix:" + path)
+        code, said = self.refused("--listen", "unix:" + path)
+        self.assertEqual(code, 9, said)
+        self.assertIn("another server may listen there (it answers)", said)
+        self.assertEqual(again.stop(), 0)
         self.assertEqual(self.refused("--listen", path)[0], 2)
         self.assertEqual(self.refused("--listen", "unix:" + str(self.write("file", "")))[0], 8)
 
@@ -229,21 +234,65 @@ class Reloading(Operation):
         run = self.start("--port", "0", "--api-key-file", str(keys), "--config", str(config))
         keys.chmod(0o666)
         said = run.reload()
-        self.assertIn("keys, origins and hosts kept", said)
+        self.assertIn("keys kept", said)
         self.assertNotIn("secret-key", said)
         keys.chmod(0o600)
         config.write_text("[serving\n")
         self.assertIn("c.toml:1", run.reload())
         self.assertEqual(run.get(x_api_key="secret-key", Host="box.example"), 200)
         # What is wrong in one part stands in no other's way, and is forgotten.
-        config.write_text("[serving]\ncors_origin = 'no origin'\nlog_level = 'loud'\n")
+        config.write_text("[serving]\nallowed_host = 'box.example'\ncors_origin = 'no origin'\nlog_level = 'loud'\n")
         self.assertIn("log level kept", run.reload())
-        self.assertIn("keys, origins and hosts kept", run.line("reload"))
+        self.assertIn("origins kept", run.line("reload"))
         config.write_text("[serving\n")
         keys.write_text("new-key\n")
         self.assertIn("configuration kept", run.reload())
         self.assertIn("configuration kept", run.reload())  # the reload before is over
         self.assertEqual(run.get(x_api_key="new-key", Host="box.example"), 200)
+        self.assertEqual(run.stop(), 0)
+
+    def test_a_bad_origin_keeps_no_revoked_key(self):
+        keys = self.write("keys", "old\n")
+        config = self.write("c.toml", "[serving]\nallowed_host = 'box.example'\n")
+        run = self.start("--port", "0", "--api-key-file", str(keys), "--config", str(config))
+        keys.write_text("new\n")
+        config.write_text("[serving]\ncors_origin = 'no origin'\nallowed_host = 'other.example'\n")
+        self.assertIn("origins kept", run.reload())
+        self.assertEqual((run.get(x_api_key="old"), run.get(x_api_key="new")), (401, 200))
+        keys.write_text("")  # no keys: all are wrong, and the origin that needs some is none
+        config.write_text("[serving]\ncors_origin = '*'\nallowed_host = 'third.example'\n")
+        self.assertIn("keys kept", run.reload())
+        run.process.send_signal(signal.SIGHUP)
+        run.line("keys kept")  # what the reload before did is done
+        self.assertEqual((run.get(x_api_key="new"), run.get(x_api_key="new", Host="third.example")), (200, 200))
+        self.assertEqual(run.get(x_api_key="new", Host="box.example"), 403)
+        self.assertEqual(run.get(x_api_key="new", Origin="https://any.example"), 200)
+
+    def test_a_configuration_that_no_server_would_start_with_changes_nothing(self):
+        config = self.write("c.toml", "[serving]\nallowed_host = 'box.example'\n")
+        run = self.start("--port", "0", "--config", str(config))
+        for text, complaint in (("[serving]\nallowed_hosts = 'new.example'\n", "did you mean 'allowed_host'"),
+                                ("[serving]\nallowed_host = 'new.example'\nmax_pending = 'many'\n", "an integer"),
+                                ("[servin]\nallowed_host = 'new.example'\n", "did you mean [serving]"),
+                                ("[serving]\nallowed_host = 'new.example'\ntls_cert = 'a'\n", "--tls-key")):
+            config.write_text(text)
+            said = run.reload()
+            self.assertIn("configuration kept", said)
+            self.assertIn(complaint, said)
+            self.assertEqual(run.get(Host="box.example"), 200)
+            self.assertEqual(run.get(Host="new.example"), 403)
+        self.assertEqual(run.stop(), 0)
+
+    def test_what_needs_a_restart_is_named(self):
+        config = self.write("c.toml", "[serving]\nmax_pending = 5\nlog_format = 'text'\n")
+        run = self.start("--port", "0", "--config", str(config), "--max-context", "512")
+        config.write_text("[serving]\nmax_pending = 6\nport = 1\nallowed_host = 'box.example'\n"
+                          "[defaults]\nmax_context = 600\n")
+        named = {run.reload().split("reload: ")[1], run.line("reload: ").split("reload: ")[1]}
+        self.assertEqual(named, {f"{flag} is another now, which needs a restart"
+                                 for flag in ("--log-format", "--max-pending")})
+        self.assertIn("reloaded", run.line("reload"))  # --port and --max-context are the command line's
+        self.assertEqual(run.get(Host="box.example"), 200)
         self.assertEqual(run.stop(), 0)
 
     def test_files_that_cannot_be_read_hold_nothing_up(self):
@@ -254,7 +303,7 @@ class Reloading(Operation):
         def remove(path):
             path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
 
-        for path, part in ((keys, "keys, origins and hosts"), (config, "configuration")):
+        for path, part in ((keys, "keys"), (config, "configuration")):
             text = path.read_text()
             for make in (path.mkdir, lambda: os.mkfifo(path, 0o600), lambda: path.symlink_to("/dev/zero"),
                          lambda: path.write_bytes(b"\xff" * 5000), lambda: None):
@@ -295,6 +344,30 @@ class Configuration(Operation):
         run.kill()
         self.assertEqual(self.refused("--config", "/no/such/file")[0], 3)
 
+    def test_limits_of_memory_stand_in_serving_too(self):
+        config = self.write("c.toml", "[serving]\nport = 0\nmemory_limit = '300M'\nkv_cache_limit = 'context'\n"
+                                      "cors_origin = []\n[defaults]\nmemory_limit = '1K'\n")
+        run = self.start("--config", str(config))
+        self.assertEqual(run.stop(), 0)
+
+    def test_flags_that_say_nothing_or_do_not_apply_are_refused(self):
+        for flags, words in (
+                (["--cache-dir", ""], "--cache-dir: is empty"), (["--api-key-file", ""], "--api-key-file: is empty"),
+                (["--isa", ""], "--isa: is empty"), (["--cache-disk", "1G"], "--cache-dir, which is not given"),
+                (["--cache-dir", str(self.folder / "c"), "--no-prefix-reuse"], "one of them expected"),
+                (["--tls-key", "k"], "both expected"),
+                (["--model-id", ""], "is no name of a model"), (["--model-id", "a\nb"], "is no name of a model"),
+                (["--model-id", "a", "--model-id", "b c"], "'b c' is no name of a model"),
+                (["--deterministic=maybe"], "'maybe', no value expected"), (["--no-web=5"], "no value expected"),
+                (["--kv-cache-limit", "all"], "is 'all', expected concurrency, context, memory or SIZE"),
+                (["--memory-limit=-0.5"], "is '-0.5', expected SIZE (4G), all but -SIZE, or a part"),
+                (["--memory-limit", "nan"], "is 'nan', expected SIZE (4G), all but -SIZE, or a part")):
+            with self.subTest(flags=flags):
+                code, said = self.refused("--port", "0", *flags)
+                self.assertEqual(code, 2, said)
+                self.assertIn(words, said)
+        self.assertFalse((self.folder / "c").exists())
+
     def test_errors_name_file_line_and_the_closest_key(self):
         for text, line, words in (
                 ("[serving]\nprot = 1\n", 2, "did you mean 'port'?"),
@@ -308,7 +381,10 @@ class Configuration(Operation):
                 ("[serving]\nport = 1.5\n", 2, "expected an integer"),
                 ("[serving]\nprefill_slowdown = nan\n", 2, "nan is no finite number"),
                 ("[serving]\nprefill_slowdown = 0.5\n", 2, "0.5 not in range"),
-                ("[models.nano]\nport = 1\n", 2, "is no key of [models]"),
+                ("[models.nano]\nport = 1\n", 2, "'port' is no key of [models]\nhint: it is one of [serving]"),
+                ("[serving]\nmax_context = 512\n", 2, "it is one of [defaults]"),
+                ("[serving]\napi_key_file = ''\n", 2, "is empty"),
+                ("[serving]\nmodel_id = ['a', '']\n", 2, "is no name of a model"),
                 ("[models.other]\nmax_context = 'x'\n", 2, "expected an integer"),
                 ("[serving.inner]\nport = 1\n", 2, "stands in no table")):
             with self.subTest(text=text):

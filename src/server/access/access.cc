@@ -33,16 +33,36 @@ std::string_view legal_names(std::string_view list) {
   return legal ? list : std::string_view();
 }
 
+std::optional<KeyRing> read_keys(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  return KeyRing::read(path);
+}
+
 }  // namespace
 
 std::shared_ptr<const Access> Access::make(const AccessSettings& settings) {
-  std::optional<KeyRing> keys;
-  if (!settings.api_key_file.empty()) keys = KeyRing::read(settings.api_key_file);
+  std::optional<KeyRing> keys = read_keys(settings.api_key_file);
   SiteRules sites({.origins = settings.cors_origins,
                    .hosts = settings.allowed_hosts,
                    .loopback = settings.loopback,
                    .has_keys = keys.has_value()});
   return std::shared_ptr<const Access>(new Access(std::move(keys), std::move(sites)));
+}
+
+std::shared_ptr<const Access> Access::with_keys(const std::string& api_key_file) const {
+  std::optional<KeyRing> keys = read_keys(api_key_file);
+  SiteSettings settings = sites_.settings();
+  settings.has_keys = keys.has_value();
+  SiteRules sites(std::move(settings));
+  return std::shared_ptr<const Access>(new Access(std::move(keys), std::move(sites)));
+}
+
+std::shared_ptr<const Access> Access::with_sites(std::vector<std::string> origins,
+                                                 std::vector<std::string> hosts) const {
+  SiteSettings settings = sites_.settings();
+  settings.origins = std::move(origins);
+  settings.hosts = std::move(hosts);
+  return std::shared_ptr<const Access>(new Access(keys_, SiteRules(std::move(settings))));
 }
 
 std::optional<ApiError> Access::check_site(http::Request* request) const {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "server/access/key_ring.h"
 #include "server/access/site_rules.h"
@@ -23,6 +24,12 @@ class Access {
  public:
   // Errors: those of KeyRing::read and SiteRules.
   static std::shared_ptr<const Access> make(const AccessSettings& settings);
+
+  // The same with the keys of a file, none where the path is empty, and with other sites. Errors as
+  // of make(); "*" needs keys in both.
+  std::shared_ptr<const Access> with_keys(const std::string& api_key_file) const;
+  std::shared_ptr<const Access> with_sites(std::vector<std::string> origins,
+                                           std::vector<std::string> hosts) const;
 
   // 403 for a host or an origin that is not let in. An origin that is gets its headers in
   // request.reply_headers.

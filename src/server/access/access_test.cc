@@ -173,6 +173,29 @@ TEST_F(KeyFile, B108EveryHeaderThatClientsUseIsUnderstood) {
   EXPECT_FALSE(Access::make({})->check_key(&request));
 }
 
+TEST_F(KeyFile, ARenewalChangesItsPartAlone) {
+  const auto error_of = [](const Access& access, http::Headers headers) {
+    http::Request request = with(std::move(headers));
+    auto error = access.check_site(&request);
+    if (!error) error = access.check_key(&request);
+    return error ? error->code : "";
+  };
+  const http::Headers page = {{"Origin", "https://a.example"}, {"x-api-key", "old"}};
+  const auto first =
+      Access::make({.api_key_file = write("old\n"), .cors_origins = {"https://a.example"}});
+  EXPECT_EQ(error_of(*first, page), "");
+  const auto renewed = first->with_keys(write("new\n"));
+  EXPECT_EQ(error_of(*renewed, page), "invalid_api_key");
+  EXPECT_EQ(error_of(*first, page), "");
+  const auto open = renewed->with_sites({"*"}, {});
+  EXPECT_EQ(error_of(*open, {{"Origin", "https://any.example"}, {"x-api-key", "new"}}), "");
+  EXPECT_EQ(error_of(*open, {{"Origin", "https://any.example"}, {"x-api-key", "old"}}),
+            "invalid_api_key");
+  EXPECT_THROW(open->with_keys(""), Error);  // "*" needs keys
+  EXPECT_THROW(first->with_keys("")->with_sites({"*"}, {}), Error);
+  EXPECT_EQ(error_of(*first->with_keys(""), {{"Origin", "https://a.example"}}), "");
+}
+
 TEST(Preflight, GrantsTheAskedHeadersAndNeverCredentials) {
   http::Request request = with({{"Origin", "http://localhost:3000"},
                                 {"Access-Control-Request-Method", "POST"},

@@ -28,6 +28,8 @@ class SiteRules {
   // server's own page.
   bool takes_origin(std::string_view origin, std::string_view host) const;
 
+  const SiteSettings& settings() const { return settings_; }
+
  private:
   bool is_own_page(std::string_view origin, std::string_view host) const;
   SiteSettings settings_;

@@ -78,12 +78,13 @@ void clear_path(const std::string& path, const sockaddr_un& address) {
         .set_hint("choose another path");
   const int probe = open_socket(AF_UNIX);
   const bool answered =
-      ::connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
-      errno != ECONNREFUSED;
-  const std::string why = errno_text();
+      ::connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  const bool is_left = !answered && errno == ECONNREFUSED;
+  const std::string why = answered ? "it answers" : errno_text();
   ::close(probe);
-  if (answered)
-    throw Error(Code::kNetwork, "--listen unix:{}: another server may listen there ({})", path, why)
+  if (!is_left)
+    throw Error(Code::kNetwork,
+                "--listen unix:{}: another server may listen there ({}), expected none", path, why)
         .set_hint("choose another path");
   ::unlink(path.c_str());
 }
