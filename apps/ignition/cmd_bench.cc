@@ -30,9 +30,10 @@ struct Flags {
 };
 
 constexpr const char* kFooter = R"(
-A round is one step of BATCH sequences behind CONTEXT tokens each, and the choice of the next
-tokens. Contexts are really read; keys, values and states are put back before each sample. The
-score is the unweighted mean of the cells' medians. Per cents are of peaks measured in this run.
+A round is one step of BATCH sequences and the choice of the next tokens. Contexts are really
+read; keys, values and states are put back before each sample, which is the second of two rounds
+behind CONTEXT tokens: so it finds caches and threads as in a server. The score is the unweighted
+mean of the cells' medians. Per cents are of peaks measured in this run.
 
 Examples:
   ignition bench models/nano
@@ -171,10 +172,12 @@ void choose_contexts(const Flags& flags, uint32_t max_position, RoundOptions& op
   options.contexts =
       parse_numbers("--contexts", flags.contexts.empty() ? kContexts : flags.contexts, kMostTokens);
   std::ranges::sort(options.contexts);
-  const auto too_long = [&](uint32_t context) { return context + options.width > max_position; };
+  const auto too_long = [&](uint32_t context) {
+    return context + round_tokens(options) > max_position;
+  };
   if (!flags.contexts.empty() && too_long(options.contexts.back()))
     throw Error(Code::kUsage, "--contexts {}: with {} rows more than the model's {} positions",
-                options.contexts.back(), options.width, max_position);
+                options.contexts.back(), round_tokens(options), max_position);
   std::erase_if(options.contexts, too_long);
   if (options.contexts.empty())
     throw Error(Code::kUsage, "the model has {} positions, fewer than every default context",
@@ -184,7 +187,7 @@ void choose_contexts(const Flags& flags, uint32_t max_position, RoundOptions& op
 
 void check_memory(const runtime::MemoryPlan& plan, const RoundOptions& options) {
   const uint64_t needed =
-      uint64_t{plan.pages_for(uint64_t{options.contexts.back()} + options.width)} *
+      uint64_t{plan.pages_for(uint64_t{options.contexts.back()} + round_tokens(options))} *
       options.batches.back();
   if (plan.page_bytes > 0 && needed > plan.pages)
     throw Error(Code::kDoesNotFit,

@@ -29,7 +29,8 @@ class RoundBench {
         team_(cpu.threads),
         memory_(bench::read_memory_bytes()) {
     std::mt19937_64 random(options.seed);
-    const size_t n = size_t{options.contexts.back()} + options.width;
+    runner_.backend().pin_members();
+    const size_t n = size_t{options.contexts.back()} + round_tokens(options);
     for (uint32_t b = 0; b < options.batches.back(); ++b) {
       tokens_.emplace_back(n);
       for (int32_t& id : tokens_.back()) id = static_cast<int32_t>(random() % model.vocab_size);
@@ -97,58 +98,76 @@ class RoundBench {
     report_.prefill.push_back(cell);
   }
 
-  void measure_cell(uint32_t batch, uint32_t context) {
-    std::vector<runtime::SequenceMemory::Mark> marks;
-    std::vector<runtime::StepEntry> entries;
-    std::vector<bench::SequenceRows> rows;
-    for (uint32_t b = 0; b < batch; ++b) {
-      marks.push_back(sequences_[b].mark());
-      entries.push_back(
-          {&sequences_[b], std::span(tokens_[b]).subspan(context, options_.width), true});
-      rows.push_back({context, options_.width});
+  // Two rounds in a row, of which the second is the sample: it finds caches and team as the rounds
+  // of a running engine do.
+  struct Rounds {
+    Rounds(std::span<runtime::SequenceMemory> sequences,
+           const std::vector<std::vector<int32_t>>& tokens, uint32_t context, uint32_t width)
+        : greedy(sequences.size() * width) {
+      for (size_t b = 0; b < sequences.size(); ++b) {
+        const std::span<const int32_t> all = tokens[b];
+        const auto ids = [&](uint32_t at) { return all.subspan(at, width); };
+        marks.push_back(sequences[b].mark());
+        first.push_back({&sequences[b], ids(context), true});
+        second.push_back({&sequences[b], ids(context + width), true});
+        rows.push_back({context + width, width});
+      }
     }
-    const std::vector<kernel::SampleParams> greedy(size_t{batch} * options_.width);
+    void undo() {
+      for (size_t b = 0; b < marks.size(); ++b) first[b].memory->return_to(marks[b]);
+    }
+    std::vector<runtime::SequenceMemory::Mark> marks;
+    std::vector<runtime::StepEntry> first, second;
+    std::vector<bench::SequenceRows> rows;  // of the second
+    std::vector<kernel::SampleParams> greedy;
+  };
+
+  void measure_cell(uint32_t batch, uint32_t context) {
+    Rounds rounds({sequences_.data(), batch}, tokens_, context, options_.width);
     std::vector<double> seconds, sampling;
     for (uint32_t i = 0; i < options_.warmup + options_.repetitions; ++i) {
       measure_read();
+      runner_.step(rounds.first);
+      runner_.sample(rounds.greedy);
       const auto begin = Clock::now();
-      runner_.step(entries);
+      runner_.step(rounds.second);
       const auto chosen = Clock::now();
-      runner_.sample(greedy);
+      runner_.sample(rounds.greedy);
       if (i >= options_.warmup) {
         seconds.push_back(seconds_since(begin));
         sampling.push_back(seconds_since(chosen));
       }
-      for (uint32_t b = 0; b < batch; ++b) sequences_[b].return_to(marks[b]);
+      rounds.undo();
       advance_(1);
     }
     measure_operations();
-    const auto n_logits = static_cast<int64_t>(greedy.size());
-    report_.cells.push_back({batch, context, spread_of(seconds), spread_of(sampling).median,
-                             bench::step_work(rank_, plan(), rows, n_logits),
-                             options_.launches ? measure_launches(entries, marks, rows, n_logits)
-                                               : std::vector<LaunchCell>()});
+    const auto n_logits = static_cast<int64_t>(rounds.greedy.size());
+    report_.cells.push_back(
+        {batch, context, spread_of(seconds), spread_of(sampling).median,
+         bench::step_work(rank_, plan(), rounds.rows, n_logits),
+         options_.launches ? measure_launches(rounds) : std::vector<LaunchCell>()});
   }
 
-  // Rounds of their own, since reading the clock takes time.
-  std::vector<LaunchCell> measure_launches(const std::vector<runtime::StepEntry>& entries,
-                                           const std::vector<runtime::SequenceMemory::Mark>& marks,
-                                           const std::vector<bench::SequenceRows>& rows,
-                                           int64_t n_logits) {
+  // Samples of their own, since reading the clock takes time.
+  std::vector<LaunchCell> measure_launches(Rounds& rounds) {
     std::vector<LaunchCell> cells;
     std::vector<size_t> cell_of;               // by launch
     std::vector<std::vector<double>> samples;  // by cell, by round
     std::vector<double> seconds;
     for (uint32_t i = 0; i < options_.repetitions; ++i) {
       measure_read();
-      const graph::Plan& plan = runner_.step_timed(entries, &seconds);
+      runner_.step(rounds.first);
+      runner_.sample(rounds.greedy);
+      const graph::Plan& plan = runner_.step_timed(rounds.second, &seconds);
       if (i == 0) {
-        cell_of = group_launches(plan, bench::launch_work(rank_, plan, rows, n_logits), &cells);
+        const auto n_logits = static_cast<int64_t>(rounds.greedy.size());
+        cell_of =
+            group_launches(plan, bench::launch_work(rank_, plan, rounds.rows, n_logits), &cells);
         samples.resize(cells.size());
       }
       for (std::vector<double>& of_cell : samples) of_cell.push_back(0);
       for (size_t l = 0; l < seconds.size(); ++l) samples[cell_of[l]].back() += seconds[l];
-      for (size_t b = 0; b < marks.size(); ++b) sequences_[b].return_to(marks[b]);
+      rounds.undo();
       advance_(1);
     }
     for (size_t c = 0; c < cells.size(); ++c) cells[c].seconds = spread_of(samples[c]).median;
@@ -187,8 +206,8 @@ class RoundBench {
   const RoundOptions& options_;
   const std::function<void(uint64_t)>& advance_;
   Team team_;
-  // Larger than the caches, so that a sample finds them as a running engine does: full of other
-  // things than the state that was just restored.
+  // Larger than the caches, so that rounds find them full of other things than the state that was
+  // just restored.
   const bench::HugeMemory memory_;
   std::vector<std::vector<int32_t>> tokens_;  // by sequence
   std::vector<runtime::SequenceMemory> sequences_;
@@ -220,6 +239,8 @@ RoundReport measure_rounds(runtime::StepRunner& runner, const package::PreparedM
                            const std::function<void(uint64_t)>& advance) {
   return RoundBench(runner, model, cpu, options, advance).run();
 }
+
+uint32_t round_tokens(const RoundOptions& options) { return 2 * options.width; }
 
 uint64_t round_bench_total(const RoundOptions& options) {
   const uint64_t rounds = uint64_t{options.batches.size()} * options.contexts.size() *

@@ -1,5 +1,5 @@
-// Round latency of a model: prompts really read, then one round timed again and again from the
-// same state (`ignition bench`, spec/cli.md §6).
+// Round latency of a model: prompts really read, then a round timed again and again from the same
+// state, each time behind another one as in a running engine (`ignition bench`, spec/cli.md §6).
 #pragma once
 
 #include <cstdint>
@@ -68,6 +68,8 @@ struct RoundReport {
 RoundReport measure_rounds(runtime::StepRunner& runner, const package::PreparedModel& model,
                            const kernel::CpuOptions& cpu, const RoundOptions& options,
                            const std::function<void(uint64_t)>& advance);
+// Tokens that a sample adds to a context: of the round before and the timed one.
+uint32_t round_tokens(const RoundOptions& options);
 uint64_t round_bench_total(const RoundOptions& options);
 
 }  // namespace flare::app

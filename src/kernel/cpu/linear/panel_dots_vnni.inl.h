@@ -21,6 +21,25 @@ FLARE_ALWAYS_INLINE inline void pair_dots(const std::byte* const* codes, const i
   });
 }
 
+// One row of x: the steps by turns into two sums, since one alone would wait for itself.
+template <typename P, int N>
+FLARE_ALWAYS_INLINE inline void row_dots(const std::byte* const* codes, const int8_t* x,
+                                         I (*dots)[1]) {
+  I odd[N];
+  unrolled<0, N>([&](auto i) FLARE_ALWAYS_INLINE { odd[i.value] = izero(); });
+  unrolled<0, P::kGroup / 4, 2>([&](auto s) FLARE_ALWAYS_INLINE {
+    const I even_word = splat_word(x + 4 * s.value), odd_word = splat_word(x + 4 * s.value + 4);
+    unrolled<0, N>([&](auto i) FLARE_ALWAYS_INLINE {
+      const I even = step_codes<P, s.value>(codes[i.value]);
+      dots[i.value][0] = _mm512_dpbusd_epi32(dots[i.value][0], even, even_word);
+      odd[i.value] =
+          _mm512_dpbusd_epi32(odd[i.value], step_codes<P, s.value + 1>(codes[i.value]), odd_word);
+    });
+  });
+  unrolled<0, N>(
+      [&](auto i) FLARE_ALWAYS_INLINE { dots[i.value][0] = iadd(dots[i.value][0], odd[i.value]); });
+}
+
 // dots[i][r] += Σ over a group of code·x_r for N panels; row r of x is row[r] bytes behind x. One
 // vector holds a panel's lanes.
 template <typename P, int R, int V, int N>
@@ -29,6 +48,7 @@ FLARE_ALWAYS_INLINE inline void group_dots(const std::byte* const* codes, const 
   static_assert(V == 1);
   if constexpr (P::kLowBits == 2 && P::kGroup > 16 && R == 1)
     return pair_dots<P, N>(codes, x, dots);
+  if constexpr (P::kGroup > 16 && R == 1) return row_dots<P, N>(codes, x, dots);
   constexpr int kSteps = P::kGroup / 4, kTurn = kSteps < 8 ? kSteps : 8;
   for (int turn = 0; turn < kSteps / kTurn; ++turn) {
     unrolled<0, kTurn>([&](auto s) FLARE_ALWAYS_INLINE {

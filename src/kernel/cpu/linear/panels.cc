@@ -146,12 +146,20 @@ PanelRef panel_at(const PanelProblem& p, int64_t i) {
 }
 
 Range Shares::at(int64_t index) {
-  for (; index_ <= index && begin_ < n_; ++index_) {
-    share_.begin = begin_;
-    begin_ += std::max<int64_t>(1, (n_ - begin_) / divisor_);
-    share_.end = begin_;
+  for (; index_ <= index; ++index_) {
+    if (done_ == lane_items_) {
+      share_ = {std::min(rest_, n_), std::min(rest_ + 1, n_)};
+      ++rest_;
+      continue;
+    }
+    const int64_t begin = lane_ * lane_items_ + done_;
+    const int64_t items = std::max<int64_t>(1, (lane_items_ - done_) * 3 / 4);
+    share_ = {begin, begin + items};
+    if (++lane_ < n_lanes_) continue;
+    lane_ = 0;
+    done_ += items;
   }
-  return index_ > index ? share_ : Range{n_, n_};
+  return share_;
 }
 
 PanelScratch scratch_of(const PanelProblem& p, const Member& member) {

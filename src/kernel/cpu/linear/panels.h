@@ -97,18 +97,22 @@ PanelProblem panel_problem(const LaunchArgs& args, bool is_int8);
 // Panel i of the concatenated segments.
 PanelRef panel_at(const PanelProblem& p, int64_t i);
 
-// n items in shares that a team takes by index: contiguous, large ones first, the last ones one
-// item each, so that members stream long and end together. at(i) is empty behind the last share.
+// n items in shares that a team takes by index: few of them, since each one's first bytes come
+// late, and small ones last, so that members end together. There is a lane of neighbours for every
+// member, and lanes take turns with three quarters of what they have left: members that ask by
+// turns go on where they stopped. at(i) is empty behind the last share.
 class Shares {
  public:
-  Shares(int64_t n, int n_members) : n_(n), divisor_(2 * int64_t{n_members}) {}
+  Shares(int64_t n, int n_members)
+      : n_(n), n_lanes_(n_members), lane_items_(n / n_members), rest_(lane_items_ * n_members) {}
   // `index` never falls from call to call.
   Range at(int64_t index);
 
  private:
-  const int64_t n_, divisor_;
-  int64_t index_ = 0;  // shares laid out so far
-  int64_t begin_ = 0;  // behind the last of them
+  const int64_t n_, n_lanes_, lane_items_;
+  int64_t index_ = 0;            // shares laid out so far
+  int64_t lane_ = 0, done_ = 0;  // the next one's lane, and what of the lane lies before it
+  int64_t rest_;                 // the first item behind all lanes that is left
   Range share_{0, 0};
 };
 

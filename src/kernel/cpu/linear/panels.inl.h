@@ -308,8 +308,9 @@ inline void for_shares(const PanelProblem& p, Member& member, const Body& body) 
       body(pair, next);
       pair = next;
     }
+    const int64_t end = share.end;
     share = shares.at(member.take());
-    prefetch_share(p, share);
+    if (share.begin != end) prefetch_share(p, share);
     body(pair, share.begin < share.end ? stream_pair_at(p, share.begin) : pair);
   }
 }

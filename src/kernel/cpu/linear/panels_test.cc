@@ -371,6 +371,31 @@ const Shape kShapes[] = {{45, 200},  {1, 1},     {17, 33},   {96, 1100},  {3, 21
                          {73, 1024}, {50, 2048}, {41, 3072}, {100, 3072}, {35, 6144},
                          {27, 1000}, {66, 2050}, {19, 3080}, {33, 6145}};
 
+TEST(LinearShares, DealEveryItemOnceAndGoOnWithinALane) {
+  for (const int64_t n : {0, 1, 2, 5, 64, 257, 9496})
+    for (const int members : {1, 2, 3, 7, 64}) {
+      SCOPED_TRACE(fmt::format("{} items, {} members", n, members));
+      linear::Shares shares(n, members);
+      std::vector<linear::Range> dealt;
+      std::vector<int> count(static_cast<size_t>(n));
+      for (int64_t i = 0;; ++i) {
+        const linear::Range share = shares.at(i);
+        if (share.begin == share.end) break;
+        dealt.push_back(share);
+        for (int64_t item = share.begin; item < share.end; ++item)
+          ++count.at(static_cast<size_t>(item));
+      }
+      EXPECT_EQ(std::ranges::count(count, 1), n);
+      EXPECT_EQ(shares.at(static_cast<int64_t>(dealt.size()) + 9).end, shares.at(1 << 20).begin);
+      const auto lanes = static_cast<size_t>(members);
+      for (size_t i = lanes; i < dealt.size() && dealt[i].end <= n / members * members; ++i)
+        EXPECT_EQ(dealt[i].begin, dealt[i - lanes].end);
+      if (dealt.empty()) continue;
+      linear::Shares late(n, members);  // of a member that the others were ahead of
+      EXPECT_EQ(late.at(static_cast<int64_t>(dealt.size()) - 1).begin, dealt.back().begin);
+    }
+}
+
 TEST(LinearPanels, MatchTheOracleAndKeepBitsAtEveryLevelRowCountAndTeam) {
   SampledCases cases(4);
   for (const FormatId id : kFormats)
