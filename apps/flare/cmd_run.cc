@@ -137,8 +137,9 @@ void log_start(server::observe::Observer& observer, server::Service& service) {
 std::unique_ptr<Dashboard> open_dashboard(const server::App& app, const RunFlags& flags,
                                           std::string address) {
   try {
-    return std::make_unique<Dashboard>(
-        Dashboard::Setup{[&app] { return app.overview(); }, flags.model.model, std::move(address)});
+    return std::make_unique<Dashboard>(Dashboard::Setup{[&app] { return app.overview(); },
+                                                        model_path(flags.model.model).string(),
+                                                        std::move(address)});
   } catch (const std::exception& failure) {
     log_warn("no dashboard: {}", failure.what());
     return nullptr;

@@ -36,6 +36,7 @@ class FakeServer(http.server.ThreadingHTTPServer):
         self.rule = lambda n, body: None  # what the n-th question gets instead of an answer
         self.hold = threading.Event()     # an answer that waits for this
         self.refuses_ignore_eos = False
+        self.page = None                  # what it answers to every GET instead
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -69,6 +70,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def do_GET(self):
+        if self.server.page is not None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(self.server.page)
+            self.close_connection = True
+            return
         self.reply(200, {"object": "list", "data": [{"id": "fake", "max_model_len": 20000}]})
 
     def do_POST(self):
@@ -290,6 +297,13 @@ class Bench(unittest.TestCase):
                                  "--repetitions", "1")
         self.assertEqual([p["wanted_prompt_tokens"] for p in whole["points"]], [100])
         self.assertIn("left out: 30000 prompt tokens need a context of 30004, the model has 20000", stderr)
+
+    def test_a_server_of_something_else_is_named_as_such(self):
+        for self.server.page in (b"<html>", b"", b"\xff\x00"):
+            done = subprocess.run([FLARE, "bench", "--url", self.server.url], capture_output=True, text=True,
+                                  timeout=PATIENCE_S)
+            self.assertEqual(done.returncode, 9, done.stderr)
+            self.assertIn("/v1/models: the server answers no JSON", done.stderr)
 
     def test_wrong_flags_and_silent_servers(self):
         for code, flags in ((2, ["--url", "ftp://x"]), (2, ["--url", self.server.url, "--scenario", "x"]),

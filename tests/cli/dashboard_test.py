@@ -112,7 +112,7 @@ class Dashboard(unittest.TestCase):
     def test_it_draws_and_a_stop_signal_gives_the_terminal_back(self):
         terminal = self.terminal()
         terminal.until(re.escape(TAKES))
-        for part in ("http://127.0.0.1", "Queue", "Decode", "Prefill", "Pages", "Memory", "Running"):
+        for part in ("http://127.0.0.1", "Queue", "Decode", "Prefill", "Pages", "Memory", "Running", "models/nano, cpu"):
             terminal.until(part)
         self.assertNotEqual(termios.tcgetattr(terminal.master), terminal.modes)  # no echo
         connection, response = terminal.post({"messages": [{"role": "user", "content": SECRET}], "max_tokens": 30})

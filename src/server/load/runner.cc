@@ -79,7 +79,13 @@ Json Runner::get(const Target& target, const std::string& path) {
   if (answer->status != 200)
     throw Error(Code::kNetwork, "{}: the server answers {}: {}", path, answer->status,
                 quote(answer->text.substr(0, 200)));
-  return parse_json(answer->text, path);
+  try {
+    return parse_json(answer->text, path);
+  } catch (const Error&) {
+    throw Error(Code::kNetwork, "{}: the server answers no JSON: {}", path,
+                quote(answer->text.substr(0, 200)))
+        .set_hint("is it a server of language models?");
+  }
 }
 
 Record Runner::ask(const Target& target, const Json& messages, uint32_t max_tokens) {
