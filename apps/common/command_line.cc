@@ -146,19 +146,15 @@ void print_version(const Program& program) {
              machine ? isa_name(*machine) : "none");
 }
 
-// Arguments and outputs are paths or names, and no output goes to standard output.
-void check_paths(const CLI::App& command) {
+// No value is empty where that means nothing, and no output goes to standard output.
+void check_values(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
-    const bool is_output = option->check_lname("output");
-    if (!option->get_positional() && !is_output) continue;
-    const std::string name = option->get_positional() ? option->get_name(true) : "--output";
-    for (const std::string& value : option->results()) {
-      if (value.empty()) throw Error(Code::kUsage, "{} is empty, a name expected", name);
-      if (is_output && value == "-")
-        throw Error(Code::kUsage,
-                    "--output is '-', a file expected: nothing is written to standard output")
-            .set_hint("write to a file; './-' is one of that name");
-    }
+    check_not_empty(*option);
+    if (option->check_lname("output") &&
+        std::ranges::find(option->results(), "-") != option->results().end())
+      throw Error(Code::kUsage,
+                  "--output is '-', a file expected: nothing is written to standard output")
+          .set_hint("write to a file; './-' is one of that name");
   }
 }
 
@@ -198,7 +194,7 @@ std::optional<Parsed> parse(const Program& program, CLI::App& app, std::vector<P
   }
   for (Parsed& parsed : commands)
     if (parsed.command->parsed()) {
-      check_paths(*parsed.command);
+      check_values(*parsed.command);
       return std::move(parsed);
     }
   std::string known;
@@ -229,7 +225,6 @@ int parse_and_run(const Program& program, CommonFlags& common, int argc, char** 
   for (const Command& command : program.commands) {
     CLI::App* sub = app.add_subcommand(std::string(command.name), std::string(command.summary));
     commands.push_back({sub, command.declare(*sub, common)});
-    refuse_empty_values(*sub);
   }
   const auto parsed = parse(program, app, commands, argc, argv);
   if (!parsed) return 0;
@@ -266,15 +261,14 @@ bool wants_json(int argc, char** argv) {
 
 }  // namespace
 
-void refuse_empty_values(CLI::App& command) {
+void check_not_empty(const CLI::Option& option) {
   constexpr std::string_view kTypes[] = {"PATH", "DIR",  "FILE",   "NAME",      "SIZE",
                                          "TYPE", "ADDR", "ORIGIN", "unix:PATH", "LEVEL"};
-  const auto check = [](const std::string& text) {
-    return text.empty() ? std::string("is empty, a value expected") : std::string();
-  };
-  for (CLI::Option* option : command.get_options())
-    if (std::ranges::find(kTypes, option->get_type_name()) != std::end(kTypes))
-      option->check(check);
+  const bool is_argument = option.get_positional();
+  const bool is_one = is_argument || option.check_lname("output") ||
+                      std::ranges::find(kTypes, option.get_type_name()) != std::end(kTypes);
+  if (is_one && std::ranges::find(option.results(), "") != option.results().end())
+    throw Error(Code::kUsage, "{} is empty, a value expected", option.get_name(is_argument));
 }
 
 int run_program(const Program& program, int argc, char** argv) {

@@ -18,7 +18,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace flare::app {
 
@@ -46,9 +47,9 @@ struct Program {
   bool has_configuration = false;  // takes --config
 };
 
-// Paths, names, sizes and levels of a command may not be empty: that would be as if they were not
-// given.
-void refuse_empty_values(CLI::App& command);
+// Paths, names, sizes and levels may not be empty: that would be as if they were not given. Errors:
+// kUsage.
+void check_not_empty(const CLI::Option& option);
 
 // Parses, runs one command, prints errors. Returns the exit code.
 int run_program(const Program& program, int argc, char** argv);

@@ -119,7 +119,10 @@ void set_option(CLI::Option& option, const std::vector<std::string>& values,
   try {
     option.clear();
     for (const std::string& value : values) option.add_result(value);
+    check_not_empty(option);
     option.run_callback();
+  } catch (Error& error) {
+    throw error.add_context(where);
   } catch (const CLI::ParseError& failure) {
     throw Error(Code::kUsage, "{}: {}", where, failure.what());
   }

@@ -196,6 +196,7 @@ int run(RunFlags& flags, const CommonFlags& common, const OptionValues& given,
   engine = load_model(flags.model, flags.serving, !common.quiet);
   service.emplace(*engine);
   service->set_clock(flags.clock);
+  log_start(observer, *service);  // before the first request can be logged
   app.open(*service);
   std::optional<server::observe::ThroughputReporter> reporter;
   reporter.emplace([&engine] { return engine->stats(); }, observer.log());
@@ -204,7 +205,6 @@ int run(RunFlags& flags, const CommonFlags& common, const OptionValues& given,
              flags.model_ids.empty() ? service->model_name() : flags.model_ids.front(),
              engine->model().ranks.size(), engine->memory_plan().max_concurrency);
   std::fflush(stderr);
-  log_start(observer, *service);
   const auto dashboard = draws ? open_dashboard(app, flags, joined(http.urls())) : nullptr;
   notify_manager(fmt::format("READY=1\nSTATUS=serving at {}", joined(http.urls())));
   Reloader reloader({flags, given, values, access}, common, app, http);

@@ -194,7 +194,6 @@ RunReading read_run_flags(const OptionValues& given, const CommonFlags& common) 
   RunReading reading;
   CLI::App run;
   add_run_flags(run, &reading.flags);
-  refuse_empty_values(run);
   for (const auto& [name, values] : given) {
     CLI::Option* const option = run.get_option(name);
     option->add_result(values);

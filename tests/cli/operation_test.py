@@ -352,11 +352,11 @@ class Configuration(Operation):
 
     def test_flags_that_say_nothing_or_do_not_apply_are_refused(self):
         for flags, words in (
-                (["--cache-dir", ""], "--cache-dir: is empty"), (["--api-key-file", ""], "--api-key-file: is empty"),
-                (["--isa", ""], "--isa: is empty"), (["--cache-disk", "1G"], "--cache-dir, which is not given"),
+                (["--cache-dir", ""], "--cache-dir is empty"), (["--api-key-file", ""], "--api-key-file is empty"),
+                (["--isa", ""], "--isa is empty"), (["--cache-disk", "1G"], "--cache-dir, which is not given"),
                 (["--cache-dir", str(self.folder / "c"), "--no-prefix-reuse"], "one of them expected"),
                 (["--tls-key", "k"], "both expected"),
-                (["--model-id", ""], "is no name of a model"), (["--model-id", "a\nb"], "is no name of a model"),
+                (["--model-id", ""], "--model-id"), (["--model-id", "a\nb"], "is no name of a model"),
                 (["--model-id", "a", "--model-id", "b c"], "'b c' is no name of a model"),
                 (["--deterministic=maybe"], "'maybe', no value expected"), (["--no-web=5"], "no value expected"),
                 (["--kv-cache-limit", "all"], "is 'all', expected concurrency, context, memory or SIZE"),
@@ -384,7 +384,7 @@ class Configuration(Operation):
                 ("[models.nano]\nport = 1\n", 2, "'port' is no key of [models]\nhint: it is one of [serving]"),
                 ("[serving]\nmax_context = 512\n", 2, "it is one of [defaults]"),
                 ("[serving]\napi_key_file = ''\n", 2, "is empty"),
-                ("[serving]\nmodel_id = ['a', '']\n", 2, "is no name of a model"),
+                ("[serving]\nmodel_id = ['a', '']\n", 2, "is empty"),
                 ("[models.other]\nmax_context = 'x'\n", 2, "expected an integer"),
                 ("[serving.inner]\nport = 1\n", 2, "stands in no table")):
             with self.subTest(text=text):
