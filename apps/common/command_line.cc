@@ -18,6 +18,8 @@
 namespace flare::app {
 namespace {
 
+constexpr std::string_view kProgress = "--progress", kModes = "auto, bar, plain or none";
+
 struct Parsed {
   CLI::App* command = nullptr;
   std::function<int()> run;
@@ -132,7 +134,7 @@ void add_common_flags(CLI::App& app, CommonFlags& common, bool has_configuration
   app.add_flag("-q,--quiet", common.quiet, "errors and results only")->group("Common flags");
   app.add_flag("-v,--verbose", common.verbose, "more detail; -vv for debug records")
       ->group("Common flags");
-  app.add_option("--progress", common.progress, "auto, bar, plain or none (auto)")
+  app.add_option(std::string(kProgress), common.progress, fmt::format("{} (auto)", kModes))
       ->transform(CLI::Transformer(modes).description(""))
       ->type_name("MODE")
       ->group("Common flags");
@@ -158,15 +160,15 @@ void check_values(const CLI::App& command) {
   }
 }
 
-// CLI11's words for what is no number say neither what it is nor what is expected.
+// CLI11's words for what it cannot convert say neither what it is nor what is expected.
 std::string complaint(const CLI::ParseError& failure) {
   constexpr std::string_view kPrefix = "Could not convert: ", kBetween = " = ";
   const std::string text = failure.what();
   const size_t end = text.find(kBetween);
   if (!text.starts_with(kPrefix) || end == std::string::npos) return text;
-  return fmt::format("{} is {}, a number expected",
-                     text.substr(kPrefix.size(), end - kPrefix.size()),
-                     quote(text.substr(end + kBetween.size())));
+  const std::string name = text.substr(kPrefix.size(), end - kPrefix.size());
+  return fmt::format("{} is {}, {} expected", name, quote(text.substr(end + kBetween.size())),
+                     name == kProgress ? kModes : "a number");
 }
 
 // nullopt: something was printed and the program is done.

@@ -90,7 +90,8 @@ void add_model_flags(CLI::App& app, ModelFlags* flags) {
                  "nano)")
       ->type_name("");
   app.add_option("--recipe", flags->recipe,
-                 "number formats for a checkpoint: keep, bf16, q8, q4 (keep)")
+                 "number formats for a checkpoint: keep, bf16, q8, q6, q4, or another of 'ignition "
+                 "recipes list' (keep)")
       ->type_name("NAME")
       ->group("Model");
   app.add_option("--max-context", flags->max_context, "tokens per conversation (the model's)")

@@ -126,6 +126,9 @@ class Structured(unittest.TestCase):
         overlapping = {"oneOf": [{"type": "integer"}, {"type": "number"}]}
         _, _, headers = self.answer(response_format=format_of(overlapping), max_tokens=20)
         self.assertIn("oneOf", headers["x-flare-relaxed"])
+        ahead = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(?=b)b$"}}}
+        _, _, headers = self.answer(response_format=format_of(ahead), max_tokens=20)
+        self.assertIn("/properties/a/pattern: look-around", headers["x-flare-relaxed"])
 
     def test_what_cannot_be_held_is_refused_by_name(self):
         for fields, code, param in (

@@ -11,14 +11,14 @@ namespace {
 
 using ToolMode = frontend::ToolChoice::Mode;
 
-// Names for a header line: printable ASCII, bounded however many there are.
+// Names or notes for a header line: printable ASCII, bounded however many there are.
 std::string header_list(const std::vector<std::string>& names) {
   constexpr size_t kMaxBytes = 512;
   std::string text;
   for (const std::string& name : names) {
     if (text.size() > kMaxBytes) return text + ", ...";
     if (!text.empty()) text += ", ";
-    for (const char c : name.substr(0, 80)) text += c > ' ' && c < 0x7f && c != ',' ? c : '?';
+    for (const char c : name.substr(0, 80)) text += c >= ' ' && c < 0x7f && c != ',' ? c : '?';
   }
   return text;
 }

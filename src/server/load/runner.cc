@@ -75,10 +75,15 @@ Json Runner::get(const Target& target, const std::string& path) {
   client_.run();
   if (!answer->failure.empty())
     throw Error(Code::kNetwork, "{}: {}", path, answer->failure)
-        .set_hint("is the server running there?");
-  if (answer->status != 200)
-    throw Error(Code::kNetwork, "{}: the server answers {}: {}", path, answer->status,
+        .set_hint(answer->failure.starts_with("TLS")
+                      ? "--ca-file names the certificates that are trusted"
+                      : "is the server running there?");
+  if (answer->status != 200) {
+    Error error(Code::kNetwork, "{}: the server answers {}: {}", path, answer->status,
                 quote(answer->text.substr(0, 200)));
+    if (answer->status == 401) error.set_hint("--api-key-file names the file of the key");
+    throw error;
+  }
   try {
     return parse_json(answer->text, path);
   } catch (const Error&) {
