@@ -64,8 +64,11 @@ int open_for_reading(const std::filesystem::path& path, uint64_t* size) {
   if (fd < 0) throw Error(Code::kNotFound, "{}: cannot be opened: {}", path.string(), errno_text());
   struct stat info{};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    const bool is_folder = S_ISDIR(info.st_mode);
     ::close(fd);
-    throw Error(Code::kNotFound, "{}: not a regular file", path.string());
+    throw Error(Code::kNotFound, "{}: {}, a regular file expected", path.string(),
+                is_folder ? "a folder" : "not a regular file")
+        .set_hint(is_folder ? "name a file in it" : "");
   }
   *size = static_cast<uint64_t>(info.st_size);
   return fd;

@@ -103,7 +103,7 @@ uint64_t choose_concurrency(const MemoryWishes& wishes, MemoryPlan* plan) {
       human_bytes(plan->program), human_bytes(plan->weights), human_bytes(plan->scratch),
       human_bytes(plan->io), plan->max_concurrency + 1, human_bytes(plan->row_bytes),
       human_bytes(static_cast<uint64_t>(page - rest)), human_bytes(plan->budget))
-      .set_hint("fewer concurrent requests (--max-concurrency), a smaller model or recipe");
+      .set_hint("a higher limit, fewer requests at once, or a smaller model or recipe");
 }
 
 uint64_t most_pages(const PageLimit& limit, const MemoryPlan& plan) {

@@ -416,7 +416,7 @@ class Damaged(Case):
             self.refused(8, *words, "--output", self.path("dangling.ninfer"), text="dangling")
             self.refused(8, *words, "--output", self.path("link.ninfer"), text="link")
         self.refused(8, "build", NANO, "--output", self.path("link.ninfer"), "--force", text="link")
-        self.refused(3, "diff", made, self.folder, text="not a regular file")
+        self.refused(3, "diff", made, self.folder, text="a folder, a regular file expected")
 
     def test_a_truncated_part_is_named(self):
         split = self.path("s.ninfer")

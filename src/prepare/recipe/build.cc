@@ -570,7 +570,9 @@ BuildReport build_artifact(const fs::path& source, const fs::path& target,
     throw Error(Code::kSupport,
                 "{}: no supported kind of checkpoint, expected a checkpoint folder, a .safetensors "
                 "file or a GGUF file",
-                source.string());
+                source.string())
+        .set_hint(source.extension() == ".ninfer" ? "`ignition quantize` encodes an artifact again"
+                                                  : "");
   const auto checkpoint = checkpoint::Checkpoint::open(source);
   ImportedModel model = import_checkpoint(checkpoint, options.components);
   check_components(options, checkpoint, model, source);
