@@ -21,6 +21,7 @@
 #include "base/float_types.h"
 #include "codec/format.h"
 #include "codec/grouped_search.h"
+#include "codec/lanes.h"
 
 namespace flare::codec {
 
@@ -37,6 +38,21 @@ inline int five_bits(const std::byte* fifths_and_codes, int j) {
   return nibble_at(fifths_and_codes + 4, j) +
          16 * static_cast<int>(load_le<uint32_t>(fifths_and_codes) >> j & 1);
 }
+// All 32 of either, without a branch in the loop.
+inline void nibble_codes(const std::byte* codes, uint8_t* out) {
+  for (int i = 0; i < 16; ++i) {
+    const auto pair = std::to_integer<uint8_t>(codes[i]);
+    out[i] = pair & 15;
+    out[16 + i] = pair >> 4;
+  }
+}
+inline void five_bit_codes(const std::byte* fifths_and_codes, uint8_t* out) {
+  for (int i = 0; i < 4; ++i) {
+    const auto pairs = load_le<uint64_t>(fifths_and_codes + 4 + i % 2 * 8) >> (i / 2 * 4);
+    store_le(reinterpret_cast<std::byte*>(out + 8 * i),
+             (pairs & 0x0f0f0f0f0f0f0f0fu) | spread_bits(fifths_and_codes[i]) << 4);
+  }
+}
 // Scale and minimum of 32 values in the 12 bytes of q4_k and q5_k.
 struct SixBits {
   int scale, least;
@@ -51,6 +67,13 @@ inline SixBits six_bits(const std::byte* packed, int u) {
 inline int q3_scale(const std::byte* packed, int u) {
   const int low = u < 8 ? byte_at(packed, u) & 15 : byte_at(packed, u - 8) >> 4;
   return low + 16 * (byte_at(packed, 8 + u % 4) >> 2 * (u / 4) & 3) - 32;
+}
+// Scales [4·w, 4·w + 4), one a byte.
+inline uint32_t q3_scales(const std::byte* packed, int w) {
+  const uint32_t low = load_le<uint32_t>(packed + w % 2 * 4) >> (w / 2 * 4) & 0x0f0f0f0fu;
+  const uint32_t high = load_le<uint32_t>(packed + 8) >> (2 * w) & 0x03030303u;
+  // 32 off each byte; the top bits keep what one borrows from the next.
+  return ((low | high << 4 | 0x80808080u) - 0x20202020u) ^ 0x80808080u;
 }
 // Scale u of the 8 of an iq4_xs block.
 inline int iq4_scale(const std::byte* block, int u) {

@@ -17,9 +17,7 @@ struct Iq4Nl {
     for (int j = 0; j < 32; ++j)
       out[j] = d * static_cast<float>(kIq4Values[nibble_at(block + 2, j)]);
   }
-  static void codes(const std::byte* block, uint8_t* out) {
-    for (int j = 0; j < 32; ++j) out[j] = static_cast<uint8_t>(nibble_at(block + 2, j));
-  }
+  static void codes(const std::byte* block, uint8_t* out) { nibble_codes(block + 2, out); }
 };
 
 }  // namespace

@@ -21,8 +21,7 @@ struct Iq4Xs {
                           static_cast<float>(kIq4Values[nibble_at(block + 8 + 16 * u, l)]);
   }
   static void codes(const std::byte* block, uint8_t* out) {
-    for (int j = 0; j < 256; ++j)
-      out[j] = static_cast<uint8_t>(nibble_at(block + 8 + 16 * (j / 32), j % 32));
+    for (int u = 0; u < 8; ++u) nibble_codes(block + 8 + 16 * u, out + 32 * u);
   }
 };
 

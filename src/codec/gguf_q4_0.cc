@@ -22,13 +22,7 @@ struct Q4_0 {
       out[16 + i] = scale * static_cast<float>((codes >> 4) - 8);
     }
   }
-  static void codes(const std::byte* block, uint8_t* out) {
-    for (int i = 0; i < 16; ++i) {
-      const auto pair = std::to_integer<uint8_t>(block[2 + i]);
-      out[i] = pair & 15;
-      out[16 + i] = pair >> 4;
-    }
-  }
+  static void codes(const std::byte* block, uint8_t* out) { nibble_codes(block + 2, out); }
   // ggml's rule: the value of the largest magnitude, sign included, becomes code 0, which stands
   // for −8; a half step is added and the rest cut off. A block of zeros has scale −0.
   static bool encode(const float* x, const float*, std::byte* block) {

@@ -16,9 +16,7 @@ struct Q4_1 {
     const float d = half_at(block), least = half_at(block + 2);
     for (int j = 0; j < 32; ++j) out[j] = d * static_cast<float>(nibble_at(block + 4, j)) + least;
   }
-  static void codes(const std::byte* block, uint8_t* out) {
-    for (int j = 0; j < 32; ++j) out[j] = static_cast<uint8_t>(nibble_at(block + 4, j));
-  }
+  static void codes(const std::byte* block, uint8_t* out) { nibble_codes(block + 4, out); }
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "base/float_types.h"
 #include "codec/float4.h"
 #include "codec/formats.h"
+#include "codec/lanes.h"
 
 namespace flare::codec {
 namespace {
@@ -61,9 +62,7 @@ void decode(const std::byte* object, Geometry g, uint64_t row, uint64_t col, uin
 }
 
 void codes(const std::byte* object, Geometry g, uint64_t row, uint8_t* out) {
-  const std::byte* pairs = object + row * planes(g).plane[0].row_bytes;
-  for (uint64_t c = 0; c < g.cols; ++c)
-    out[c] = std::to_integer<uint8_t>(pairs[c / 2] >> (c % 2 * 4) & std::byte{15});
+  unpack_all_nibbles(object + row * planes(g).plane[0].row_bytes, g.cols, out);
 }
 
 void groups(const std::byte* object, Geometry g, uint64_t row, float* scale, float* low) {

@@ -123,7 +123,24 @@ uint64_t steps_of_line(const PanelFormat& f) {
   return 8 / static_cast<uint64_t>(f.high_bits == 0 ? f.low_bits : f.high_bits);
 }
 
-// One block's codes of one row, as `codes`, into its lane.
+// One block's codes of one row, as `codes`, into its lane: of 4 bits and up to 2 high ones.
+template <uint64_t kHighBits>
+void scatter_halves(const uint8_t* codes, uint64_t steps, std::byte* to) {
+  constexpr uint32_t kLow = 0x0f0f0f0fu;
+  constexpr uint64_t kSteps = kHighBits == 0 ? 2 : 8 / kHighBits;
+  for (uint64_t s = 0; s < steps; s += kSteps) {
+    uint32_t step[kSteps];
+    std::memcpy(step, codes + 4 * s, sizeof step);
+    if constexpr (kHighBits != 0) {
+      uint32_t word = 0;
+      for (uint64_t i = 0; i < kSteps; ++i) word |= (step[i] >> 4 & kLow) << (kHighBits * i);
+      store_le(to, word);
+      to += kStepBytes;
+    }
+    for (uint64_t i = 0; i < kSteps; i += 2, to += kStepBytes)
+      store_le(to, (step[i] & kLow) | (step[i + 1] & kLow) << 4);
+  }
+}
 void scatter_codes(const PanelFormat& f, const PanelShape& shape, const uint8_t* codes,
                    std::byte* block, uint64_t lane) {
   const uint64_t steps = shape.block_cols / 4;
@@ -133,24 +150,15 @@ void scatter_codes(const PanelFormat& f, const PanelShape& shape, const uint8_t*
   };
   if (f.low_bits == 8) {
     for (uint64_t s = 0; s < steps; ++s, to += kStepBytes) store_le(to, step(s));
-    return;
-  }
-  const uint64_t n = steps_of_line(f);
-  for (uint64_t s = 0; s < steps; s += n) {
-    if (f.low_bits == 2) {
+  } else if (f.low_bits == 2) {
+    for (uint64_t s = 0; s < steps; s += 4, to += kStepBytes)
       store_le(to, step(s) | step(s + 1) << 2 | step(s + 2) << 4 | step(s + 3) << 6);
-      to += kStepBytes;
-      continue;
-    }
-    if (f.high_bits != 0) {
-      uint32_t word = 0;
-      for (uint64_t i = 0; i < n; ++i)
-        word |= (step(s + i) >> 4 & 0x0f0f0f0fu) << (static_cast<uint64_t>(f.high_bits) * i);
-      store_le(to, word);
-      to += kStepBytes;
-    }
-    for (uint64_t i = 0; i < n; i += 2, to += kStepBytes)
-      store_le(to, (step(s + i) & 0x0f0f0f0fu) | (step(s + i + 1) & 0x0f0f0f0fu) << 4);
+  } else if (f.high_bits == 0) {
+    scatter_halves<0>(codes, steps, to);
+  } else if (f.high_bits == 1) {
+    scatter_halves<1>(codes, steps, to);
+  } else {
+    scatter_halves<2>(codes, steps, to);
   }
 }
 
@@ -232,11 +240,15 @@ StoredScales stored_scales(const PanelFormat& f, const std::byte* object, Geomet
   return {first, stride, plane.row_bytes / stride};
 }
 
-// Signed scale g of a stored block, and where the fp16 number stands that scales them all.
-int byte_scale(FormatId id, const std::byte* block, int g) {
-  if (id == FormatId::kGgufQ3K) return q3_scale(block + 96, g);
-  if (id == FormatId::kGgufIq4Xs) return iq4_scale(block, g);
-  return byte_at(block, 192 + g);  // gguf_q6_k
+// Signed scales [4·w, 4·w + 4) of a stored block, and where the fp16 number stands that scales them
+// all.
+uint32_t byte_scales(FormatId id, const std::byte* block, int w) {
+  if (id == FormatId::kGgufQ3K) return q3_scales(block + 96, w);
+  if (id == FormatId::kGgufQ6K) return load_le<uint32_t>(block + 192 + 4 * w);
+  uint32_t four = 0;
+  for (int i = 0; i < 4; ++i)
+    four |= static_cast<uint32_t>(iq4_scale(block, 4 * w + i) & 0xff) << (8 * i);
+  return four;
 }
 uint64_t half_offset(FormatId id) {
   return id == FormatId::kGgufQ3K ? 108 : id == FormatId::kGgufIq4Xs ? 0 : 208;
@@ -283,11 +295,10 @@ void scatter_scales(const PanelFormat& f, const StoredScales& from, uint64_t b, 
     }
     case Scales::kBytes: {
       const std::byte* block = from.first + b * from.stride;
-      const uint64_t groups = block_cols(f) / f.group_cols;
-      for (uint64_t g = 0; g < groups; ++g)
-        to[kStepBytes * (g / 4) + 4 * lane + g % 4] =
-            static_cast<std::byte>(byte_scale(f.id, block, static_cast<int>(g)));
-      std::memcpy(to + groups / 4 * kStepBytes + 2 * lane, block + half_offset(f.id), 2);
+      const uint64_t words = block_cols(f) / f.group_cols / 4;
+      for (uint64_t w = 0; w < words; ++w)
+        store_le(to + kStepBytes * w + 4 * lane, byte_scales(f.id, block, static_cast<int>(w)));
+      std::memcpy(to + words * kStepBytes + 2 * lane, block + half_offset(f.id), 2);
       return;
     }
     case Scales::kFloat:
@@ -313,10 +324,15 @@ FloatScales float_scales(const Format& f, const std::byte* object, Geometry g, u
 void scatter_floats(const PanelFormat& f, const FloatScales& from, uint64_t b, uint64_t cols,
                     std::byte* to, uint64_t lane) {
   const bool has_low = f.scales == Scales::kFloatAndLow;
-  for (uint64_t col = b * block_cols(f); col < std::min(cols, (b + 1) * block_cols(f));
-       col += f.group_cols, to += (has_low ? 2 : 1) * kStepBytes) {
-    store_le(to + 4 * lane, from.scale[col / from.width]);
-    if (has_low) store_le(to + kStepBytes + 4 * lane, from.low[col / from.width]);
+  const uint64_t begin = b * block_cols(f), end = std::min(cols, begin + block_cols(f));
+  uint64_t stored = begin / from.width, next = (stored + 1) * from.width;
+  for (uint64_t col = begin; col < end; col += f.group_cols, to += (has_low ? 2 : 1) * kStepBytes) {
+    if (col >= next) {  // a stored scale covers one group or more
+      ++stored;
+      next += from.width;
+    }
+    store_le(to + 4 * lane, from.scale[stored]);
+    if (has_low) store_le(to + kStepBytes + 4 * lane, from.low[stored]);
   }
 }
 

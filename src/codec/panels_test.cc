@@ -84,6 +84,117 @@ TEST(Panels, EveryRowDecodesToTheValuesOfTheStoredForm) {
     }
 }
 
+unsigned nibble(const std::byte* pairs, uint64_t i) {
+  return std::to_integer<unsigned>(pairs[i / 2]) >> (i % 2 * 4) & 15;
+}
+unsigned bit(const std::byte* bits, uint64_t i) {
+  return std::to_integer<unsigned>(bits[i / 8]) >> (i % 8) & 1;
+}
+// Code j of a ggml block of 32 that has low halves first.
+unsigned half(const std::byte* pairs, uint64_t j) {
+  return std::to_integer<unsigned>(pairs[j % 16]) >> (j / 16 * 4) & 15;
+}
+// The code of a column as a panel has it, from the stored bytes of a row, one at a time.
+using StoredCode = unsigned (*)(const std::byte* const* plane, uint64_t col);
+unsigned four(const std::byte* const* plane, uint64_t col) { return nibble(plane[0], col); }
+unsigned raised(const std::byte* const* plane, uint64_t col) { return nibble(plane[0], col) ^ 8; }
+template <uint64_t kBytes, uint64_t kAt>
+unsigned block_of_32(const std::byte* const* plane, uint64_t col) {
+  return half(plane[0] + col / 32 * kBytes + kAt, col % 32);
+}
+template <uint64_t kBytes, uint64_t kAt>
+unsigned block_with_fifths(const std::byte* const* plane, uint64_t col) {
+  return block_of_32<kBytes, kAt + 4>(plane, col) |
+         bit(plane[0] + col / 32 * kBytes + kAt, col % 32) << 4;
+}
+unsigned q3(const std::byte* const* plane, uint64_t col) {
+  const std::byte* block = plane[0] + col / 256 * 110;
+  const uint64_t j = col % 256, in_quarter = j % 32, quarter = j / 32 % 4;
+  const auto pairs = std::to_integer<unsigned>(block[32 + j / 128 * 32 + in_quarter]);
+  const auto thirds = std::to_integer<unsigned>(block[in_quarter]);
+  return (pairs >> (2 * quarter) & 3) | (thirds >> (j / 32) & 1) << 2;
+}
+const struct {
+  FormatId id;
+  StoredCode code;
+} kStoredCodes[] = {
+    {FormatId::kQ4G64, raised},
+    {FormatId::kQ5G64,
+     [](const std::byte* const* plane, uint64_t c) {
+       return (nibble(plane[0], c) | bit(plane[1], c) << 4) ^ 16;
+     }},
+    {FormatId::kQ6G64,
+     [](const std::byte* const* plane, uint64_t c) {
+       return (nibble(plane[0], c) | bit(plane[1], 2 * c) << 4 | bit(plane[1], 2 * c + 1) << 5) ^
+              32;
+     }},
+    {FormatId::kGgufQ4_0, block_of_32<18, 2>},
+    {FormatId::kGgufQ4_1, block_of_32<20, 4>},
+    {FormatId::kGgufIq4Nl, block_of_32<18, 2>},
+    {FormatId::kGgufQ5_0, block_with_fifths<22, 2>},
+    {FormatId::kGgufQ5_1, block_with_fifths<24, 4>},
+    {FormatId::kGgufIq4Xs,
+     [](const std::byte* const* plane, uint64_t c) {
+       return half(plane[0] + c / 256 * 136 + 8 + c % 256 / 32 * 16, c % 32);
+     }},
+    {FormatId::kGgufQ3K, q3},
+    {FormatId::kNvfp4, four},
+    {FormatId::kNvfp4Rows, four},
+    {FormatId::kMxfp4, four},
+    {FormatId::kQ4G32Bf16, raised},
+    {FormatId::kQ4G64Bf16, raised},
+    {FormatId::kQ4G128Bf16, raised},
+    {FormatId::kU4G32Bf16, four},
+    {FormatId::kU4G64Bf16, four},
+    {FormatId::kU4G128Bf16, four},
+    {FormatId::kU4G32Fp16, four},
+    {FormatId::kU4G64Fp16, four},
+    {FormatId::kU4G128Fp16, four}};
+
+// Of random bytes, which need no meaning for it: packing moves codes whatever their scales are.
+TEST(Panels, EveryCodeOfFourToSixBitsStandsWhereTheHeaderSays) {
+  for (const auto& [id, code] : kStoredCodes) {
+    const Format& f = format(id);
+    SCOPED_TRACE(testing::Message() << f.name << " in " << f.layout_name);
+    const bool has_odd_rows = f.layout == LayoutId::kRowBlocks;
+    const Geometry g =
+        id == FormatId::kNvfp4 ? Geometry{128, 192} : Geometry{37, has_odd_rows ? 301u : 512u};
+    const Planes planes = f.planes(g);
+    std::mt19937_64 random(3);
+    ByteVector object(planes.total_bytes);
+    for (std::byte& b : object) b = static_cast<std::byte>(random());
+    ByteVector panels(panels_bytes(id, g), std::byte{0xEE});
+    pack_panels(id, object.data(), g, 0, n_panels(g.rows), panels.data());
+    const PanelShape shape = panel_shape(id, g.cols);
+    const uint64_t n = static_cast<uint64_t>(shape.high_bits);
+    for (uint64_t r = 0; r < n_panels(g.rows) * 16; ++r)
+      for (uint64_t c = 0; c < shape.blocks * shape.block_cols; ++c) {
+        const uint64_t step = c % shape.block_cols / 4;
+        const std::byte* at = panels.data() + r / 16 * shape.bytes +
+                              c / shape.block_cols * shape.block_bytes + shape.scale_bytes +
+                              r % 16 * 4 + c % 4;
+        unsigned have = 0;
+        if (n != 0) {  // 8/n steps: their high bits, then 4/n lines of low halves
+          at += step / (8 / n) * (1 + 4 / n) * 64;
+          have = (std::to_integer<unsigned>(at[0]) >> (n * (step % (8 / n))) & ((1u << n) - 1))
+                 << 4;
+          at += (1 + step % (8 / n) / 2) * 64;
+        } else {
+          at += step / 2 * 64;
+        }
+        have |= std::to_integer<unsigned>(at[0]) >> (step % 2 * 4) & 15;
+        unsigned want = 0;  // behind the last row and column
+        if (r < g.rows && c < g.cols) {
+          const std::byte* plane[kMaxPlanes] = {};
+          for (int i = 0; i < planes.count; ++i)
+            plane[i] = object.data() + planes.plane[i].offset + r * planes.plane[i].row_bytes;
+          want = code(plane, c);
+        }
+        ASSERT_EQ(have, want) << r << ", " << c;
+      }
+  }
+}
+
 // Bit by bit from the stored codes of the oracle, for one format with high bits.
 TEST(Panels, BytesStandWhereTheHeaderSays) {
   const OracleFormat& f = kOracleQ6;

@@ -23,12 +23,9 @@ struct Q5G64 {
     *high = static_cast<std::byte>(bits);
   }
   static uint64_t unpack8(const std::byte* base, const std::byte* high) {
-    // Byte t keeps bit t alone; the sum then carries it to bit 7 whatever t is.
-    const uint64_t own = std::to_integer<uint64_t>(*high) * 0x0101010101010101u;
-    const uint64_t kept = own & 0x8040201008040201u;
-    const uint64_t top = (kept + 0x00406070787c7e7fu) & 0x8080808080808080u;
-    return sign_extend_lanes<kBits>(unpack_nibbles(base) | top >> 3);
+    return sign_extend_lanes<kBits>(unpack_nibbles(base) | high8(high) << 4);
   }
+  static uint64_t high8(const std::byte* high) { return spread_bits(*high); }
 };
 
 }  // namespace

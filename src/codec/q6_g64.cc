@@ -24,12 +24,9 @@ struct Q6G64 {
     store_le(high, static_cast<uint16_t>(pairs | pairs >> 24));
   }
   static uint64_t unpack8(const std::byte* base, const std::byte* high) {
-    uint64_t pairs = load_le<uint16_t>(high);
-    pairs = (pairs | pairs << 24) & 0x000000ff000000ffu;
-    pairs = (pairs | pairs << 12) & 0x000f000f000f000fu;
-    pairs = (pairs | pairs << 6) & 0x0303030303030303u;
-    return sign_extend_lanes<kBits>(unpack_nibbles(base) | pairs << 4);
+    return sign_extend_lanes<kBits>(unpack_nibbles(base) | high8(high) << 4);
   }
+  static uint64_t high8(const std::byte* high) { return unpack_pairs(high); }
 };
 
 }  // namespace

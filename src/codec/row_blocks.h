@@ -16,12 +16,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <type_traits>
 
 #include "base/checked.h"
 #include "base/float_types.h"
 #include "codec/float4.h"
 #include "codec/format.h"
+#include "codec/lanes.h"
 
 namespace flare::codec {
 
@@ -177,8 +179,13 @@ struct RowBlocks {
 
   static void codes(const std::byte* object, Geometry g, uint64_t row, uint8_t* out) {
     const Row at(planes(g), object, row);
-    for (uint64_t col = 0; col < g.cols; ++col)
-      out[col] = static_cast<uint8_t>(at.code(col) ^ Element::kRaised);
+    if constexpr (Element::kBits == 8) {
+      std::memcpy(out, at.plane[0], g.cols);
+    } else {
+      unpack_all_nibbles(at.plane[0], g.cols, out);
+    }
+    if constexpr (Element::kRaised != 0)
+      for (uint64_t col = 0; col < g.cols; ++col) out[col] ^= Element::kRaised;
   }
 
   static void groups(const std::byte* object, Geometry g, uint64_t row, float* scale, float* low) {

@@ -8,6 +8,9 @@
 //   static constexpr kScales;                                   what scale words may be
 //   static void pack8(uint64_t lanes, std::byte* base, std::byte* high);
 //   static uint64_t unpack8(const std::byte* base, const std::byte* high);
+//   static uint64_t high8(const std::byte* high);               with a high plane: lanes of the
+//   bits
+//                                                               above a nibble
 // where `lanes` holds eight signed codes, lane i in byte i, and base and high point at the bytes of
 // these eight lanes (kBaseBytes/kGroup·8 and kHighBytes/kGroup·8 of them). A code without an
 // encoder (§8.7) derives from ImportedCode.
@@ -23,6 +26,7 @@
 #include "codec/format.h"
 #include "codec/group_math.h"
 #include "codec/grouped_search.h"
+#include "codec/lanes.h"
 
 namespace flare::codec {
 
@@ -38,26 +42,6 @@ enum class ScaleRule : uint8_t {
 // Codes that come from files alone.
 struct ImportedCode {};
 
-// Nibbles of eight lanes: lane 2j in the low half of byte j.
-inline void pack_nibbles(uint64_t lanes, std::byte* base) {
-  lanes &= 0x0f0f0f0f0f0f0f0fu;
-  lanes = (lanes | lanes >> 4) & 0x00ff00ff00ff00ffu;
-  lanes = (lanes | lanes >> 8) & 0x0000ffff0000ffffu;
-  store_le(base, static_cast<uint32_t>(lanes | lanes >> 16));
-}
-inline uint64_t unpack_nibbles(const std::byte* base) {
-  uint64_t lanes = load_le<uint32_t>(base);
-  lanes = (lanes | lanes << 16) & 0x0000ffff0000ffffu;
-  lanes = (lanes | lanes << 8) & 0x00ff00ff00ff00ffu;
-  return (lanes | lanes << 4) & 0x0f0f0f0f0f0f0f0fu;
-}
-// Bit pairs of eight lanes: lane 4j in bits 0 and 1 of byte j.
-inline uint64_t unpack_pairs(const std::byte* base) {
-  uint64_t lanes = load_le<uint16_t>(base);
-  lanes = (lanes | lanes << 24) & 0x000000ff000000ffu;
-  lanes = (lanes | lanes << 12) & 0x000f000f000f000fu;
-  return (lanes | lanes << 6) & 0x0303030303030303u;
-}
 // Sums byte by byte, without carries between them.
 inline uint64_t add_bytes(uint64_t a, uint64_t b) {
   constexpr uint64_t kTop = 0x8080808080808080u;
@@ -116,9 +100,17 @@ struct RowSplit {
     const Planes p = planes(g);
     const Row at(p, object, row);
     const uint64_t lanes = p.plane[0].row_bytes / kBaseBytes * kGroup;
+    constexpr bool kHasNibbles = C::kBits == 4 || kHasHigh;
+    if constexpr (kHasNibbles) unpack_all_nibbles(at.base, lanes, out);
     for (uint64_t i = 0; i < lanes; i += 8) {
-      const uint64_t eight =
-          C::unpack8(at.base + i * kBaseBytes / kGroup, at.high + i * C::kHighBytes / kGroup);
+      const std::byte* high = at.high + i * C::kHighBytes / kGroup;
+      uint64_t eight;
+      if constexpr (kHasNibbles) {
+        std::memcpy(&eight, out + i, 8);
+        if constexpr (kHasHigh) eight |= C::high8(high) << 4;
+      } else {
+        eight = C::unpack8(at.base + i * kBaseBytes / kGroup, high);
+      }
       const uint64_t raised = (eight ^ kRaise) & kKeep;  // two's complement plus half its range
       std::memcpy(out + i, &raised, 8);
     }
