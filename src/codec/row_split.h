@@ -8,9 +8,8 @@
 //   static constexpr kScales;                                   what scale words may be
 //   static void pack8(uint64_t lanes, std::byte* base, std::byte* high);
 //   static uint64_t unpack8(const std::byte* base, const std::byte* high);
-//   static uint64_t high8(const std::byte* high);               with a high plane: lanes of the
-//   bits
-//                                                               above a nibble
+//   static uint64_t high8(const std::byte* high);               with a high plane: what is above a
+//                                                               nibble, lane by lane
 // where `lanes` holds eight signed codes, lane i in byte i, and base and high point at the bytes of
 // these eight lanes (kBaseBytes/kGroup·8 and kHighBytes/kGroup·8 of them). A code without an
 // encoder (§8.7) derives from ImportedCode.
