@@ -18,8 +18,6 @@
 namespace flare::app {
 namespace {
 
-constexpr std::string_view kProgress = "--progress", kModes = "auto, bar, plain or none";
-
 struct Parsed {
   CLI::App* command = nullptr;
   std::function<int()> run;
@@ -126,16 +124,18 @@ void add_common_flags(CLI::App& app, CommonFlags& common, bool has_configuration
     app.add_option("--config", common.config, "configuration file (~/.config/flare/config.toml)")
         ->type_name("PATH")
         ->group("Common flags");
-  const std::map<std::string, ProgressMode> modes = {{"auto", ProgressMode::kAuto},
-                                                     {"bar", ProgressMode::kBar},
-                                                     {"plain", ProgressMode::kPlain},
-                                                     {"none", ProgressMode::kNone}};
+  static const std::map<std::string, ProgressMode> modes = {{"auto", ProgressMode::kAuto},
+                                                            {"bar", ProgressMode::kBar},
+                                                            {"plain", ProgressMode::kPlain},
+                                                            {"none", ProgressMode::kNone}};
   app.add_flag("--json", common.json, "results as one JSON document")->group("Common flags");
   app.add_flag("-q,--quiet", common.quiet, "errors and results only")->group("Common flags");
   app.add_flag("-v,--verbose", common.verbose, "more detail; -vv for debug records")
       ->group("Common flags");
-  app.add_option(std::string(kProgress), common.progress, fmt::format("{} (auto)", kModes))
-      ->transform(CLI::Transformer(modes).description(""))
+  app.add_option_function<std::string>(
+         "--progress", [&common](const std::string& name) { common.progress = modes.at(name); },
+         "auto, bar, plain or none (auto)")
+      ->check(CLI::IsMember(modes).description(""))
       ->type_name("MODE")
       ->group("Common flags");
 }
@@ -160,15 +160,15 @@ void check_values(const CLI::App& command) {
   }
 }
 
-// CLI11's words for what it cannot convert say neither what it is nor what is expected.
+// CLI11's words for what is no number say neither what it is nor what is expected.
 std::string complaint(const CLI::ParseError& failure) {
   constexpr std::string_view kPrefix = "Could not convert: ", kBetween = " = ";
   const std::string text = failure.what();
   const size_t end = text.find(kBetween);
   if (!text.starts_with(kPrefix) || end == std::string::npos) return text;
-  const std::string name = text.substr(kPrefix.size(), end - kPrefix.size());
-  return fmt::format("{} is {}, {} expected", name, quote(text.substr(end + kBetween.size())),
-                     name == kProgress ? kModes : "a number");
+  return fmt::format("{} is {}, a number expected",
+                     text.substr(kPrefix.size(), end - kPrefix.size()),
+                     quote(text.substr(end + kBetween.size())));
 }
 
 // nullopt: something was printed and the program is done.

@@ -176,9 +176,9 @@ std::string apply_run_configuration(CLI::App& run, const CommonFlags& common,
                                     const std::string& model) {
   const Configuration configuration = Configuration::load(common.config);
   configuration.apply(run,
-                      {{"models", {"Model"}, {}},
+                      {{"models", {"Model"}},
                        {"serving", {"Serving", "Security"}, {"--memory-limit", "--kv-cache-limit"}},
-                       {"defaults", {"Model"}, {}}},
+                       {"defaults", {"Model"}}},
                       model.empty() ? "nano" : model);
   return configuration.path();
 }

@@ -113,7 +113,7 @@ class RoundBench {
         rows.push_back({context + width, width});
       }
     }
-    void undo() {
+    void undo() const {
       for (size_t b = 0; b < marks.size(); ++b) first[b].memory->return_to(marks[b]);
     }
     std::vector<runtime::SequenceMemory::Mark> marks;
@@ -122,13 +122,18 @@ class RoundBench {
     std::vector<kernel::SampleParams> greedy;
   };
 
+  // The first of the two, with the memory of read swept before it.
+  void run_first(const Rounds& rounds) {
+    measure_read();
+    runner_.step(rounds.first);
+    runner_.sample(rounds.greedy);
+  }
+
   void measure_cell(uint32_t batch, uint32_t context) {
-    Rounds rounds({sequences_.data(), batch}, tokens_, context, options_.width);
+    const Rounds rounds({sequences_.data(), batch}, tokens_, context, options_.width);
     std::vector<double> seconds, sampling;
     for (uint32_t i = 0; i < options_.warmup + options_.repetitions; ++i) {
-      measure_read();
-      runner_.step(rounds.first);
-      runner_.sample(rounds.greedy);
+      run_first(rounds);
       const auto begin = Clock::now();
       runner_.step(rounds.second);
       const auto chosen = Clock::now();
@@ -149,15 +154,13 @@ class RoundBench {
   }
 
   // Samples of their own, since reading the clock takes time.
-  std::vector<LaunchCell> measure_launches(Rounds& rounds) {
+  std::vector<LaunchCell> measure_launches(const Rounds& rounds) {
     std::vector<LaunchCell> cells;
     std::vector<size_t> cell_of;               // by launch
     std::vector<std::vector<double>> samples;  // by cell, by round
     std::vector<double> seconds;
     for (uint32_t i = 0; i < options_.repetitions; ++i) {
-      measure_read();
-      runner_.step(rounds.first);
-      runner_.sample(rounds.greedy);
+      run_first(rounds);
       const graph::Plan& plan = runner_.step_timed(rounds.second, &seconds);
       if (i == 0) {
         const auto n_logits = static_cast<int64_t>(rounds.greedy.size());

@@ -123,7 +123,7 @@ uint64_t steps_of_line(const PanelFormat& f) {
   return 8 / static_cast<uint64_t>(f.high_bits == 0 ? f.low_bits : f.high_bits);
 }
 
-// One block's codes of one row, as `codes`, into its lane: of 4 bits and up to 2 high ones.
+// Codes of 4 bits and kHighBits above them, 4 a step, to a lane that begins at `to`.
 template <uint64_t kHighBits>
 void scatter_halves(const uint8_t* codes, uint64_t steps, std::byte* to) {
   constexpr uint32_t kLow = 0x0f0f0f0fu;
@@ -141,6 +141,8 @@ void scatter_halves(const uint8_t* codes, uint64_t steps, std::byte* to) {
       store_le(to, (step[i] & kLow) | (step[i + 1] & kLow) << 4);
   }
 }
+
+// One block's codes of one row, as `codes`, into its lane.
 void scatter_codes(const PanelFormat& f, const PanelShape& shape, const uint8_t* codes,
                    std::byte* block, uint64_t lane) {
   const uint64_t steps = shape.block_cols / 4;
